@@ -406,7 +406,7 @@ class ParameterDict(Module):
     """A dict of parameters in insertion order. Tensors become parameters; other objects are kept unchanged.
 
     Args:
-        parameters: the initial values, a mapping or an iterable of (name, value) pairs.
+        parameters: the initial values, a mapping or an iterable of (name, value) pairs; a plain dict is sorted first.
 
     Example:
         >>> import functorch_port as torch
