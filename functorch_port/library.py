@@ -175,7 +175,7 @@ class Library:
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
-            raise ValueError("Unsupported library kind: ", kind)
+            raise ValueError(f"Unsupported kind: {kind}")
         if ns == "aten":
             _refuse("Library")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
