@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-#: the class of `Tensor`: Python's own, as asking for an instance of a class with another one takes longer
+#: the metaclass of `Tensor`; `isinstance` is faster with Python's own
 _TensorMeta = type
 
 

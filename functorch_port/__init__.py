@@ -58,7 +58,7 @@ for _table in (
 ):
     globals().update(_table)
 
-#: submodules, and names that live in them; loaded when first asked for
+#: submodules and names in them, which are imported on first use
 _SUBMODULES = [
     "_C",
     "_custom_ops",

@@ -1,7 +1,6 @@
 """The accelerator in use, whatever its kind (``torch.accelerator``).
 
-Reference:
-    https://docs.pytorch.org/docs/stable/accelerator.html
+Reference: https://docs.pytorch.org/docs/stable/accelerator.html
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ _check_not_implemented = _checker("_check_not_implemented", NotImplementedError)
 
 
 def _check_is_size(i: Any, message: Any = None, *, max: int | None = None) -> None:
-    """Raise RuntimeError for a negative size."""
+    """Raise RuntimeError unless ``0 <= i``, and ``i <= max`` if ``max`` is not None."""
     _check(i >= 0 and (max is None or i <= max), message)
 
 
@@ -173,6 +173,9 @@ def frombuffer(
         count: the number of elements; negative for all.
         offset: the number of bytes to skip at the start.
         requires_grad: whether autograd should record operations on it.
+
+    Raises:
+        ValueError: ``buffer`` is not a buffer or has no bytes, or ``count`` or ``offset`` do not fit its size.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html
     """

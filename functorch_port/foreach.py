@@ -75,11 +75,12 @@ def _listed(tensors: Any, name: str) -> list[Tensor]:
 
 
 def _spread(other: Any, count: int, name: str) -> list[Any]:
-    """The second operand for every tensor: the elements of a list; a number or 0-dim tensor for all."""
+    """The second operands: the elements of a list, or one number or 0-dim tensor for all tensors."""
     if isinstance(other, Tensor):
         if name not in _TAKES_ONE_TENSOR:
             raise TypeError(
-                f"_foreach_{name}() received an invalid combination of arguments: one Tensor for all"
+                f"_foreach_{name}() received an invalid combination of arguments: got a single Tensor, but expected a "
+                "number, or a list of numbers or Tensors"
             )
         if other.dim() != 0:
             raise RuntimeError(
@@ -109,7 +110,7 @@ def _named(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 def _both(name: str, text: str, each: Callable[..., list[Any]]) -> None:
-    """Publish the out-of-place and the in-place form; ``each`` takes the method's suffix (``""`` or ``"_"``) first."""
+    """Publish both forms of an operation. The first argument of ``each`` is the method's suffix, ``""`` or ``"_"``."""
 
     @_named(name, text)
     def new(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
@@ -137,7 +138,7 @@ def _binary(name: str) -> None:
         out = []
         for t, o in zip(tensors, _spread(other, len(tensors), name), strict=True):
             method = with_tensor if isinstance(o, Tensor) else with_number
-            if suffix and not hasattr(t, method + suffix):  # maximum has no in-place form of its own
+            if suffix and not hasattr(t, method + suffix):  # maximum has no in-place method
                 out.append(t.copy_(getattr(t, method)(o, **kwargs)))
             else:
                 out.append(getattr(t, method + suffix)(o, **kwargs))

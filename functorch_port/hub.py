@@ -47,7 +47,8 @@ _hub_dir: str | None = None
 
 
 def get_dir() -> str:
-    """The directory of downloads: that of `set_dir`, else ``$TORCH_HOME/hub``, else ``~/.cache/torch/hub``.
+    """The directory of downloads, from `set_dir`. Default: ``hub`` in ``$TORCH_HOME``, ``$XDG_CACHE_HOME/torch`` or
+    ``~/.cache/torch``, the first that is set.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.get_dir
     """
@@ -130,11 +131,11 @@ def load_state_dict_from_url(
     Args:
         url: the URL.
         model_dir: the directory of the file. Default: ``checkpoints`` in `get_dir`.
-        map_location: as in `load`.
+        map_location: as in `functorch_port.load`.
         progress: as in `download_url_to_file`.
-        check_hash: whether to check the first digits of the SHA-256 hash in a file name like ``name-<hash>.pth``.
+        check_hash: whether to check a downloaded file by the hash in its name, ``name-<first digits of SHA-256>.pth``.
         file_name: the name of the file. Default: that in the URL.
-        weights_only: as in `load`.
+        weights_only: as in `functorch_port.load`, but False by default, as in PyTorch: the file may run any code.
 
     Raises:
         RuntimeError: the hash does not match; the file is not kept.
@@ -191,11 +192,12 @@ def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwa
     Args:
         repo_or_dir: the directory of ``hubconf.py``.
         model: the name of the entry point.
-        args, kwargs: the arguments of the entry point.
+        args, kwargs: the arguments of the entry point. PyTorch's options, such as ``trust_repo``, are ignored.
         source: must be ``"local"``.
 
     Raises:
-        NotImplementedError: ``source`` is ``"github"``.
+        NotImplementedError: ``source`` is ``"github"``, the default.
+        RuntimeError: there is no such entry point, or a module of ``dependencies`` is not installed.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.load
     """
@@ -205,7 +207,7 @@ def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwa
 
 
 def list(github: Any, *args: Any, source: str = "local", **kwargs: Any) -> builtins.list[str]:
-    """List the entry points of a local ``hubconf.py``.
+    """List the entry points of ``hubconf.py`` in the directory ``github``.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.list
     """
@@ -214,7 +216,7 @@ def list(github: Any, *args: Any, source: str = "local", **kwargs: Any) -> built
 
 
 def help(github: Any, model: str, *args: Any, source: str = "local", **kwargs: Any) -> str | None:
-    """Return the docstring of an entry point of a local ``hubconf.py``.
+    """Return the docstring of the entry point ``model`` of ``hubconf.py`` in the directory ``github``.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.help
     """

@@ -94,7 +94,7 @@ class _Alias(Loader):
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec  # the import system has just put the alias's there
+        module.__spec__ = self.spec  # the import system has replaced it by the alias's
         _alias_loaded()
 
 
@@ -122,7 +122,7 @@ def _open_ours(library: ModuleType) -> None:
     library.safe_open = importlib.import_module(f"{_OURS}.safetensors").safe_open  # type: ignore[attr-defined]
 
 
-#: folders of this package that PyTorch has no modules for: scripts do not see them
+#: folders without a counterpart in PyTorch, which scripts do not see
 _ENGINES = frozenset({"_array", "_base", "_cpu", "_random", "_run", "_trace"})
 
 
@@ -138,7 +138,7 @@ def _our_module(fullname: str) -> ModuleType:
         return importlib.import_module(ours)
     except ModuleNotFoundError as error:
         if not f"{ours}.".startswith(f"{error.name}."):
-            raise  # something that our module needs
+            raise  # a module that ours imports is missing
     parent, _, child = fullname.rpartition(".")
     value = getattr(sys.modules[parent], child, None)
     if isinstance(value, ModuleType):
@@ -148,7 +148,7 @@ def _our_module(fullname: str) -> ModuleType:
 
 def _alias_loaded() -> None:
     """Register every loaded module of this package also under its ``torch`` name."""
-    if _TorchFinder.looking:  # not yet: a name that appears while it is being looked for is loaded twice
+    if _TorchFinder.looking:  # a name that is registered during its own lookup would be loaded twice
         return
     for name, module in list(sys.modules.items()):
         if (name == _OURS or name.startswith(f"{_OURS}.")) and not _is_engine(name):
@@ -172,14 +172,14 @@ class _Explain:
             except AttributeError:
                 pass
             else:
-                _alias_loaded()  # what was loaded for it
+                _alias_loaded()  # `own` may have loaded modules
                 return found
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}")
         caller = sys._getframe(1)
         if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
             half_loaded = sys.modules.get(f"{self.module.__name__}.{name}")
-            if half_loaded is not None:  # as Python does when modules import each other
+            if half_loaded is not None:  # as Python does in circular imports
                 return half_loaded
             raise ImportError(_missing(self.module, name), name=self.module.__name__)
         raise AttributeError(_missing(self.module, name))
@@ -210,7 +210,7 @@ def explain(error: BaseException) -> None:
     if base is not None:
         elsewhere = [f"torch.{error.name}"] if hasattr(sys.modules[_OURS], error.name) else []
         error.args = (_missing_text(_class_name(base), error.name, dir(error.obj), elsewhere),)
-        error.name = None  # Python would add a guess of its own
+        error.name = None  # else Python adds its own suggestion
 
 
 def _class_name(cls: type) -> str:
@@ -228,7 +228,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         ways.add_argument(
             letter, dest="how", action="store_const", const=how, default="script", help=f"SCRIPT is {text}"
         )
-    # As with subcommands, all that follows the first word is left alone, `--` too.
+    # PARSER leaves everything after the first word to the script, `--` too.
     parser.add_argument(
         "words",
         metavar="SCRIPT",
@@ -292,7 +292,7 @@ def execute(what: str, arguments: list[str], how: str = "script") -> int:
     except Exception as error:
         _report(error)
         return 1
-    except KeyboardInterrupt as end:  # Python ends by the signal, after its traceback
+    except KeyboardInterrupt as end:  # re-raised, as Python then ends by the signal
         hook, inner = sys.excepthook, _of_script(end.__traceback__)
         sys.excepthook = lambda kind, error, trace: hook(kind, error.with_traceback(inner), inner)
         raise

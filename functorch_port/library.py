@@ -33,7 +33,7 @@ class CustomOpDef:
         self._qualname = name
         self._fn = fn
         self._function: type[Function] | None = None
-        self.default = self  # operators have no overloads
+        self.default = self  # operators have no overloads here
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._function is None:
@@ -175,7 +175,7 @@ class Library:
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
-            raise ValueError("Unsupported library kind: ", kind)
+            raise ValueError(f"Unsupported kind: {kind}")
         if ns == "aten":
             _refuse("Library")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key

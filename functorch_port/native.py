@@ -1,7 +1,6 @@
 """The layers and losses of the namespace ``torch``: `nn.functional`'s, with ``torch``'s order of arguments.
 
-Reference:
-    https://docs.pytorch.org/docs/stable/nn.functional.html
+Reference: https://docs.pytorch.org/docs/stable/nn.functional.html
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ def embedding(
 
 
 _CHECKED = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
-#: where PyTorch sums bags without a list of which index is in which
+#: dtypes of which PyTorch sums bags without the list of each index's bag
 _SUMMED_DIRECTLY = frozenset({dtypes.float32, dtypes.float16, dtypes.bfloat16})
 
 
@@ -284,7 +283,7 @@ def convolution(
 
 
 # ---------------------------------------------------------------------- losses
-# Reduction 0 is none, 1 mean, 2 sum. PyTorch documents the mean as the default; what its functions do is none.
+# Reduction 0 is none, 1 mean, 2 sum. The default is none, although PyTorch documents mean.
 
 
 def binary_cross_entropy_with_logits(

@@ -167,7 +167,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
         home = overriding.published[given].path.rpartition(".")[0]
         if home in spaces:
             found[spaces[home]].append(given)
-        elif home.startswith("torch.Tensor."):  # of a property
+        elif home.startswith("torch.Tensor."):  # the getter of a property
             found[getattr(Tensor, home.rpartition(".")[2])].append(given)
     return found
 

@@ -51,10 +51,10 @@ __all__ = [
 ]
 
 _library = optional("safetensors", "functorch_port.safetensors", "safetensors")
-_their_open = _library.safe_open  # the launcher puts ours there
+_their_open = _library.safe_open  # before the launcher replaces it
 SafetensorError = _library.SafetensorError
 
-#: what the files call the dtypes that there are here
+#: name of a dtype in the files -> dtype
 _DTYPES = {
     "F64": dtypes.float64, "F32": dtypes.float32, "F16": dtypes.float16, "BF16": dtypes.bfloat16,
     "F8_E4M3": dtypes.float8_e4m3fn, "F8_E5M2": dtypes.float8_e5m2, "C64": dtypes.complex64, "I64": dtypes.int64,
@@ -109,7 +109,7 @@ class _Slice:
         simple = all(type(p) in (int, slice, type(None), type(...)) for p in parts) and parts.count(...) <= 1
         if not simple:
             return self.whole()[index]
-        empty(self._shape, device="meta")[index]  # refuses what PyTorch refuses
+        empty(self._shape, device="meta")[index]  # raises PyTorch's errors for the index
         return tensor_at(np.asarray(array[index]), self._where)
 
 
@@ -126,7 +126,7 @@ class _Opened:
             opened = _their_open(filename, "np", backend=backend)
         if not os.path.samestat(os.fstat(self._file.fileno()), os.stat(filename)):
             raise SafetensorError(f"{self._name} was replaced while it was being opened: open it again")
-        with opened as file:  # it has checked the header, and that the tensors fill the file
+        with opened as file:  # the library has checked the header and the file's size
             self._metadata = file.metadata()
             self._order = file.offset_keys()
             slices = [file.get_slice(name) for name in self._order]
@@ -323,7 +323,7 @@ def _write(tensors: Any, filename: Path, metadata: dict[str, str] | None = None)
     try:
         with atomic(os.path.realpath(path)) as file:
             _library.serialize_file(tensors, file.name, metadata=metadata)
-            with open(file.name, "rb") as written:  # the library has put a file of its own there
+            with open(file.name, "rb") as written:  # the library has replaced the file
                 os.chmod(file.name, os.fstat(file.fileno()).st_mode & 0o777)
                 os.fsync(written.fileno())
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -353,7 +353,7 @@ vars(_theirs).update(
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_theirs, name)  # other libraries use what is private there
+    return getattr(_theirs, name)  # other libraries use its private names
 
 
 def save_file(tensors: dict[str, Tensor], filename: Path, metadata: dict[str, str] | None = None) -> None:

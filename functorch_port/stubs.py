@@ -1,7 +1,6 @@
 """Process-wide settings: threads, determinism, denormals. Most only store their value, as XLA has its own.
 
-Reference:
-    https://docs.pytorch.org/docs/stable/torch.html#utilities
+Reference: https://docs.pytorch.org/docs/stable/torch.html#utilities
 """
 
 from __future__ import annotations

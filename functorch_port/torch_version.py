@@ -10,7 +10,7 @@ from .version import torch_version as _text
 
 __all__ = ["TorchVersion"]
 
-#: before a release come its pre-releases, in this order; after it its post-releases
+#: the order of pre-releases, the release and post-releases
 _STAGES = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "c": -1, "rc": -1, "post": 1}
 
 
@@ -41,7 +41,7 @@ class TorchVersion(str):
     def _compare(self, other: Any, test: Callable[[Any, Any], bool], fallback: str) -> Any:
         try:
             return test(_key(str(self)), _key(other))
-        except ValueError:  # no version, so it is compared as a string
+        except ValueError:  # not a version: compared as a string
             return getattr(str, fallback)(self, other)
 
     def __lt__(self, other: Any) -> bool:

@@ -27,8 +27,9 @@ class autocast:
     (its operations use the dtypes of the forward pass).
 
     Args:
-        device_type: ``"cpu"``, ``"cuda"`` or ``"tpu"``: the devices whose tensors are cast.
-        dtype: bfloat16 or float16; the default is bfloat16 for CPU and TPU, float16 for CUDA.
+        device_type: the devices whose tensors are cast: ``"cpu"``, ``"cuda"`` or ``"tpu"``. PyTorch's other types with
+            autocast are accepted, without effect.
+        dtype: bfloat16 or float16. Default: bfloat16 for CPU and TPU, float16 for CUDA.
         enabled: False turns autocast off within the block, also inside another one.
         cache_enabled: accepted, without effect; XLA merges the casts of a compiled program.
 
@@ -44,8 +45,7 @@ class autocast:
         >>> b.dtype
         torch.bfloat16
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/amp.html#torch.autocast
+    Reference: https://docs.pytorch.org/docs/stable/amp.html#torch.autocast
     """
 
     def __init__(
@@ -188,10 +188,10 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
     Args:
         fwd: the method.
         device_type: as in `autocast`.
-        cast_inputs: the dtype to cast floating point inputs to, with autocast off; None leaves both as they are.
+        cast_inputs: where autocast is on, cast floating point inputs to this dtype and run ``forward`` with autocast
+            off. Default: None, no change.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_fwd
+    Reference: https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_fwd
     """
     _check_string(device_type)
     if fwd is None:
@@ -214,8 +214,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
     """Decorator for ``backward`` of an `autograd.Function`; it runs under the autocast state of ``forward``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_bwd
+    Reference: https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_bwd
     """
     _check_string(device_type)
     if bwd is None:

@@ -57,8 +57,7 @@ class GradScaler:
         >>> w.detach()
         tensor([0.5000, 0.5000])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler
+    Reference: https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler
     """
 
     def __init__(
@@ -377,7 +376,7 @@ def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any
             f"GradScaler.step in a compiled function: {type(optimizer).__name__} changes Python numbers in its state, "
             "which a skipped step cannot restore. Keep them as tensors, or call scaler.step() outside"
         )
-    chosen: dict[tuple[int, int], tuple[Any, ...]] = {}  # Storages with one value still have one then
+    chosen: dict[tuple[int, int], tuple[Any, ...]] = {}  # Storages that share a value still share one
     for cell in {t._storage: None for t in _tensors(optimizer)}:
         new = cell.value
         old = before[cell] if cell in before else jnp.zeros_like(new)

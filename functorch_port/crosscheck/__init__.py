@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["Problem", "Recording", "Report", "Result", "compare", "recording", "replay"]
 
-#: loaded when first asked for, so that the command line starts without them
+#: imported on first use, so that the command line starts without them
 _HOMES = {
     "Problem": "problems", "Recording": "recorder", "Report": "comparison", "Result": "comparison",
     "compare": "comparison", "recording": "recorder", "replay": "player",

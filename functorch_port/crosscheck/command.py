@@ -51,7 +51,7 @@ examples
                                                                 these options, in place of the built-in ones
   functorch-port crosscheck --optimizer RMSprop,Adagrad --against optax
                                                                 what optax does differently, without PyTorch
-  functorch-port crosscheck --problem rosenbrock --steps 1000 --plot apart.png --json apart.json
+  functorch-port crosscheck --problem rosenbrock --steps 1000 --plot errors.png --json errors.json
 
 something of your own
   functorch-port crosscheck --problem mine:problem              mine.py: def problem(seed): return start, evaluate
@@ -120,7 +120,7 @@ def add_to(commands: Any) -> None:
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=raw,
-        allow_abbrev=False,  # a script's options are no abbreviations of ours
+        allow_abbrev=False,  # an option of the script must not be read as an abbreviation
     )
     top.add_argument(
         "--optimizer",
@@ -259,7 +259,7 @@ def main(options: argparse.Namespace) -> int:
         return _replay(options) if options.action == "replay" else _compare(options)
     except (WrongUse, FileNotFoundError) as error:
         print(f"functorch-port crosscheck: {error}", file=sys.stderr)
-    except Exception:  # a fault here, or of code that was named
+    except Exception:  # a bug here or in the user's code
         traceback.print_exc()
     return 2
 

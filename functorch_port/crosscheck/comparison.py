@@ -19,8 +19,8 @@ __all__ = ["FIRST_ULPS", "Report", "Result", "TOLERANCE", "compare"]
 
 #: largest relative error of a parameter over a run that counts as the same, by dtype
 TOLERANCE = {"float64": 1e-9, "float32": 1e-2, "bfloat16": 0.2, "float16": 5e-2}
-#: largest difference in the first step that counts as the same, in units in the last place: a few roundings, since
-#: one library multiplies and adds in one operation where another rounds in between
+#: largest difference in the first step that counts as the same, in units in the last place. A few roundings differ, as
+#: one library rounds between a multiplication and an addition, where another does both in one operation
 FIRST_ULPS = 4.0
 #: the path of L-BFGS doubles rounding differences every few steps
 STEP_LIMIT = {"LBFGS": 100}
@@ -146,7 +146,7 @@ def judge(
         before = ours.params[i - 1]
         if not _finite(ours.params[i]) and not _finite(theirs.params[i]):
             result.why = f"from step {i} on both are infinite or NaN"
-            break  # both have left the numbers that can be compared
+            break  # nothing is left to compare
         moved = moved or any(
             (after[k] != v).any() for after in (ours.params[i], theirs.params[i]) for k, v in before.items()
         )

@@ -10,7 +10,7 @@ __all__ = ["DIMENSIONS", "GRIDS", "ROUNDING", "Rounding", "configurations", "nam
 
 _DECAY, _UPHILL = {"weight_decay": 0.1}, {"maximize": True}
 
-#: optimizer -> configurations. One that is not here is tried with its defaults.
+#: optimizer -> configurations; others are tried with their defaults
 GRIDS: dict[str, list[dict[str, Any]]] = {
     "SGD": [
         {"lr": 0.02},
@@ -114,7 +114,7 @@ class Rounding(NamedTuple):
 
 _BELOW_FLOAT64 = ("float32", "bfloat16", "float16")
 
-#: optimizers that magnify rounding
+#: optimizers that amplify rounding errors
 ROUNDING: dict[str, Rounding] = {
     "LBFGS": Rounding(
         1e3,
@@ -135,7 +135,7 @@ ROUNDING: dict[str, Rounding] = {
     ),
 }
 
-#: those that take, or are tried with, parameters of some numbers of dimensions only
+#: optimizers that are tried only with parameters of these numbers of dimensions
 DIMENSIONS: dict[str, tuple[int, ...]] = {"Muon": (2,), "SparseAdam": (1, 2)}
 
 

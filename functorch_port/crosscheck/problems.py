@@ -51,7 +51,7 @@ def found(name: str, kind: str) -> Any:
         home = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # something that the module needs
+            raise  # a module that it imports is missing
         raise WrongUse(f"{kind} {name!r}: no module {error.name!r} in {os.getcwd()} or installed") from None
     if not hasattr(home, attribute):
         raise WrongUse(f"{kind} {name!r}: module {module!r} ({home.__file__}) has no {attribute!r}")
@@ -76,7 +76,7 @@ def convex(seed: int) -> Problem:
     shapes: dict[str, tuple[int, ...]] = {"matrix": (6, 4), "vector": (5,), "scalar": ()}
     start = {k: rng.standard_normal(s) for k, s in shapes.items()}
     goal = {k: rng.standard_normal(s) for k, s in shapes.items()}
-    goal["scalar"] = 3 * start["scalar"]  # its path does not cross zero, where relative errors mean little
+    goal["scalar"] = 3 * start["scalar"]  # the path does not cross zero, where relative errors mean little
     weight = {k: 10.0 ** rng.uniform(-1, 1, s) for k, s in shapes.items()}
 
     def evaluate(params: Arrays) -> tuple[float, Arrays]:
@@ -94,7 +94,7 @@ def rosenbrock(seed: int) -> Problem:
 
     def evaluate(params: Arrays) -> tuple[float, Arrays]:
         x = params["x"].reshape(-1)
-        with np.errstate(over="ignore", invalid="ignore"):  # uphill it has no bounds
+        with np.errstate(over="ignore", invalid="ignore"):  # when it maximizes, the values have no bound
             bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]
             grad = np.zeros_like(x)
             grad[:-1] = -4 * x[:-1] * bend - 0.02 * rest

@@ -27,7 +27,7 @@ from .sides import DTYPES, library, state_of
 __all__ = ["Recording", "record_script", "recording"]
 
 _FORMAT = 2
-#: entries of a group that say how the step is computed, not what
+#: entries of a group that do not change the numbers of a step
 _NOT_MATH = {"params", "param_names", "initial_lr", "foreach", "fused", "capturable", "differentiable"}
 
 Gradients = dict[str, np.ndarray | None]
@@ -130,7 +130,7 @@ class _Recorder:
         self.seen: list[Any] = []
         self.recording: Recording | None = None
         self.params: dict[str, Any] = {}
-        #: what the step that is going on evaluated; None between steps, and for those that are not recorded
+        #: the evaluations of the current step; None outside of recorded steps
         self.now: list[Evaluation] | None = None
         self.options: list[dict[str, Any]] = []
 
@@ -260,7 +260,7 @@ def _names(optimizer: Any, lib: Any) -> list[list[str]]:
     found: dict[int, str] = {}
     for *_, kind, table in sorted(
         tables
-    ):  # the module with the most of them comes first, by the shortest names
+    ):  # the module with the most parameters first, then the shortest names
         new = {key: name for key, name in table.items() if key not in found}
         taken = set(new.values()) & set(found.values())
         found |= {key: f"{kind}.{name}" if taken else name for key, name in new.items()}
@@ -377,7 +377,7 @@ def record_script(
         with recorder.at_work():
             status = (launcher.run if side == "ours" else launcher.execute)(script, arguments, how)
         whole = status == 0
-    except SystemExit as end:  # the script's own way to end
+    except SystemExit as end:  # the script has called sys.exit
         status, whole = end.code, True
     finally:
         sys.argv, sys.path[0], sys.modules["__main__"] = saved

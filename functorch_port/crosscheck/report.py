@@ -116,7 +116,7 @@ def print_report(title: str, report: Report) -> None:
     except ImportError:
         _print_plain(title, report)
         return
-    # To a file or pipe as wide as it needs.
+    # In a file or pipe, as wide as needed.
     console = Console() if sys.stdout.isatty() else Console(width=200)
     table = Table(title=title, title_justify="left", title_style="bold", row_styles=["", "on grey7"])
     for i, name in enumerate(_COLUMNS):

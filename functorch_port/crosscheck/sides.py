@@ -94,7 +94,7 @@ class TorchRun:
         rows = np.arange(0, value.shape[0], 2)  # every other row
         values, indices = self._tensor(value[rows]), self.lib.tensor(rows[None])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch's on unchecked invariants
+            warnings.simplefilter("ignore")  # PyTorch warns that invariants are not checked
             return self.lib.sparse_coo_tensor(indices, values, value.shape)
 
     def step(self, evaluate: Evaluate) -> None:
@@ -153,7 +153,7 @@ def _double(tensor: Any) -> Any:
 def optax_settings() -> Iterator[None]:
     """The settings of JAX under which optax runs."""
     with tracing.x64(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # optax's deprecations are not what is looked at
+        warnings.simplefilter("ignore")  # optax's deprecation warnings
         yield
 
 

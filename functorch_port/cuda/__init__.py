@@ -1,9 +1,8 @@
-"""``torch.cuda`` on JAX's GPU backend. Without a GPU, functions that need one raise RuntimeError.
+"""``torch.cuda`` on JAX's GPU backend. Without a GPU, functions that need one raise AssertionError, as in PyTorch.
 
 JAX brings its own CUDA: it queues work in order on one stream per device, and XLA manages memory.
 
-Reference:
-    https://docs.pytorch.org/docs/stable/cuda.html
+Reference: https://docs.pytorch.org/docs/stable/cuda.html
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Raise RuntimeError if there is no GPU."""
+    """Raise AssertionError if there is no GPU."""
     _to_jax(_device("cuda", 0))
 
 
@@ -63,11 +62,12 @@ def current_device() -> int:
 
 
 def set_device(device: Any) -> None:
-    """Accept GPU 0 as the current one.
+    """Accept GPU 0 as the current one, which it always is.
 
     Raises:
+        AssertionError: there is no GPU.
         RuntimeError: the GPU does not exist.
-        NotImplementedError: the GPU is another one; the message says what to do instead.
+        NotImplementedError: the GPU is not GPU 0; the message says what to do instead.
     """
     _accelerator.select("cuda", device)
 
@@ -95,7 +95,7 @@ class device:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until all work queued on a GPU is done."""
+    """Wait until all work queued on a GPU is done; do nothing without a GPU if ``device`` is None."""
     if device is None and not is_available():
         return
     _accelerator.wait(_accelerator.at("cuda", device))

@@ -1,7 +1,8 @@
 """``torch.distributions``: probability distributions with densities and reparameterized samples.
 
-On the CPU a seed gives PyTorch's samples, those of the gamma and binomial distributions included. A compiled function
-draws from a JAX key instead.
+On the CPU a seed gives PyTorch's samples, also of the gamma and binomial distributions. A compiled function draws other
+samples, from a JAX key. With ``compile(rng="torch")`` it draws PyTorch's, but refuses the distributions whose number
+of draws varies, such as gamma, binomial and Poisson.
 """
 
 from . import constraints as constraints

@@ -52,7 +52,7 @@ class VonMises(Distribution):
 
     Args:
         loc: mean angle, in radians.
-        concentration: how narrow the distribution is; 0 is uniform.
+        concentration: positive; the larger, the narrower the distribution. Near 0 it is uniform.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#vonmises

@@ -26,7 +26,12 @@ class ConstraintRegistry:
         self._registry: dict[type, Callable[[Any], transforms.Transform]] = {}
 
     def register(self, constraint: Any, factory: Any = None) -> Any:
-        """Registers ``factory``, which makes a transform of a constraint, for a constraint class; also a decorator."""
+        """Registers a function from a constraint to its transform; without ``factory``, returns a decorator.
+
+        Args:
+            constraint: a class of constraints, or an instance of it.
+            factory: the function, for all constraints of this class.
+        """
         if factory is None:
             return lambda factory: self.register(constraint, factory)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
@@ -87,7 +92,7 @@ _register(
 
 
 def _of_parts(registry: ConstraintRegistry) -> None:
-    """Registers the constraints that are made of other constraints."""
+    """Registers the transforms of constraints that are made of other constraints."""
     registry.register(
         _C.independent,
         lambda c: transforms.IndependentTransform(registry(c.base_constraint), c.reinterpreted_batch_ndims),

@@ -28,7 +28,7 @@ class Constraint:
 
     Attributes:
         is_discrete: whether the region is discrete.
-        event_dim: the number of last dimensions that make one event.
+        event_dim: the number of event dimensions, which are the last ones.
     """
 
     is_discrete = False
@@ -61,7 +61,7 @@ def is_dependent(constraint: Constraint) -> bool:
 
 
 class _DependentProperty(property, _Dependent):
-    """A distribution's property that is a constraint; read from the class, it is a dependent one."""
+    """A property of a distribution that is a constraint. On the class itself it is a dependent constraint."""
 
     def __init__(
         self, fn: Callable[..., Any] | None = None, *, is_discrete: bool = False, event_dim: int = 0
@@ -74,7 +74,7 @@ class _DependentProperty(property, _Dependent):
 
 
 class _Independent(Constraint):
-    """A constraint that holds if all elements along the last few dimensions satisfy the base constraint."""
+    """The base constraint for all elements along the last ``reinterpreted_batch_ndims`` dimensions."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
@@ -248,7 +248,7 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 class _Parts(Constraint):
-    """Constraints of the parts of a tensor along a dimension."""
+    """The base of constraints that have one constraint for each part of a tensor along a dimension."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int) -> None:
         assert all(isinstance(c, Constraint) for c in cseq)
@@ -260,7 +260,7 @@ class _Parts(Constraint):
 
 
 class _Cat(_Parts):
-    """One constraint for each of several consecutive slices."""
+    """One constraint for each of several consecutive slices along a dimension."""
 
     def __init__(
         self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
@@ -280,7 +280,7 @@ class _Cat(_Parts):
 
 
 class _Stack(_Parts):
-    """One constraint for each index."""
+    """One constraint for each index along a dimension."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         super().__init__(cseq, dim)
@@ -297,7 +297,7 @@ class _Stack(_Parts):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The support of a mixture: its components' support, without their last batch dimension."""
+    """The support of a mixture: a value must be in the support of every component."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         assert isinstance(base_constraint, Constraint)

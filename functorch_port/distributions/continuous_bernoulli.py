@@ -25,7 +25,7 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
     Args:
         probs: the parameter, in (0, 1); or
         logits: its log-odds.
-        lims: ``probs`` between these two use Taylor series, because the formulas are 0 / 0 at one half.
+        lims: for ``probs`` between these bounds Taylor series are used, since the formulas are 0 / 0 at 1/2.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#continuousbernoulli
@@ -57,12 +57,12 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         return inside(logits.sigmoid())
 
     def _away(self, formula: Tensor, series: Any) -> Tensor:
-        """``formula`` outside of ``lims``, ``series`` between them."""
+        """``formula`` where the parameter is outside of ``lims``, ``series`` elsewhere."""
         far = (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
         return function("where")(far, formula, series)
 
     def _cut(self) -> Tensor:
-        """The parameter, with the lower of ``lims`` for values between them."""
+        """The parameter, where values between ``lims`` are replaced by the lower one."""
         return self._away(self.probs, self._lims[0])
 
     def _log_norm(self) -> Tensor:

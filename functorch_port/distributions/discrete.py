@@ -196,7 +196,7 @@ class OneHotCategorical(Categorical):
     support: Any = constraints.one_hot
 
     def __repr__(self) -> str:
-        return "OneHotCategorical()"  # PyTorch shows no parameters here
+        return "OneHotCategorical()"  # PyTorch's repr shows no parameters
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         super().__init__(probs, logits, validate_args)

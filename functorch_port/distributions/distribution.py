@@ -61,8 +61,11 @@ class Distribution:
     Args:
         batch_shape: the shape of the batch.
         event_shape: the shape of one event.
-        validate_args: whether to check parameters and values. Default: what `set_default_validate_args` set.
-            A compiled function checks them at every call if its checks are on (see `compile`).
+        validate_args: whether to check parameters and values. Default: the value of `set_default_validate_args`, at
+            first True. A compiled function checks them at every call if its checks are on (see `compile`).
+
+    Raises:
+        ValueError: a parameter, or a value in `log_prob`, is invalid.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html
     """
@@ -73,7 +76,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Sets whether distributions check their arguments."""
+        """Sets whether distributions check parameters and values by default."""
         if value not in (True, False):
             raise ValueError
         Distribution._validate_args = value
@@ -128,7 +131,7 @@ class Distribution:
         refuse(lambda ok, *_: ~ok, error, ok._value, value._value, *(t._value for t in given.values()))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        """Expands the distribution to another batch shape, to which its own must broadcast."""
+        """Returns the distribution with a larger batch shape, to which its own must broadcast."""
         batch_shape = Size(batch_shape)
         new = self._twin(batch_shape)
         event = {"probs", "logits"} if len(self._event_shape) or hasattr(self, "_num_events") else set()
@@ -148,7 +151,7 @@ class Distribution:
         return new
 
     def _is_derived(self, name: str) -> bool:
-        """Whether an attribute is a cached property, computed from others."""
+        """Whether an attribute is a cached property."""
         return isinstance(getattr(type(self), name, None), cached_property)
 
     @property
@@ -252,7 +255,7 @@ class Distribution:
 
 
 def _described(name: str, parameters: dict[str, Any]) -> str:
-    """A distribution's name and parameters; a parameter that is not one known number is shown by its size."""
+    """A distribution's name and parameters: values of one-element tensors, sizes of others and of tracers."""
     args = [
         f"{k}: {v if v.numel() == 1 and not isinstance(v._look(), jax.core.Tracer) else v.size()}"
         for k, v in parameters.items()

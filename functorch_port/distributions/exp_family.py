@@ -14,7 +14,7 @@ __all__ = ["ExponentialFamily"]
 class ExponentialFamily(Distribution):
     """A distribution with a density ``exp(<t(x), theta> - F(theta) + k(x))``.
 
-    Its entropy and its KL divergences follow from F.
+    The entropy, and the KL divergence between two distributions of one class, follow from F.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#exponentialfamily
     """

@@ -261,12 +261,12 @@ for _p in (MultivariateNormal, LowRankMultivariateNormal):
 
 # ---------------------------------------------------------- different families
 #
-# The divergence is less p's entropy, less the mean under p of the logarithm of q's density. That takes p's mean and
-# variance, and these means:
+# KL(p || q) is minus the entropy of p minus the mean under p of log q. The second term needs p's mean and variance, and
+# the means below.
 
 
 def _mean(p: Any) -> Tensor:
-    """The mean; for Pareto its formula even where the mean is infinite, as the divergence is infinite there too."""
+    """The mean. For Pareto it is the formula even where the mean is infinite: there the divergence is infinite too."""
     return p.alpha * p.scale / (p.alpha - 1) if isinstance(p, Pareto) else p.mean
 
 
@@ -340,7 +340,7 @@ _MEAN_LOG_DENSITY: dict[type, Callable[[Any, Any], Tensor]] = {
 
 
 def _cross(p_type: type, *q_types: type, where: Callable[[Any, Any], Tensor] | None = None) -> None:
-    """Registers the divergences of ``p_type`` from each of ``q_types``; infinite where ``where`` is true."""
+    """Registers KL(p || q) for ``p_type`` and each of ``q_types``; it is infinite where ``where`` is True."""
 
     def make(density: Callable[[Any, Any], Tensor]) -> Formula:
         def divergence(p: Any, q: Any) -> Tensor:
@@ -364,7 +364,7 @@ _cross(Bernoulli, Poisson)
 _cross(Beta, ContinuousBernoulli, Exponential, Gamma, Normal)
 _cross(Beta, Uniform, where=lambda p, q: (q.low > 0) | (q.high < 1))
 _cross(ContinuousBernoulli, Exponential, Normal)
-# as PyTorch has it, also where the interval reaches exactly from 0 to 1
+# as in PyTorch, infinite also for the interval [0, 1] itself
 _cross(ContinuousBernoulli, Uniform, where=lambda p, q: (q.low >= 0) | (q.high <= 1))
 _cross(Exponential, Gamma, Gumbel, Normal)
 _cross(Gamma, Exponential, Gumbel, Normal)

@@ -299,8 +299,8 @@ class LowRankMultivariateNormal(Distribution):
 class Wishart(_ByMatrix, ExponentialFamily):
     """The Wishart distribution over positive definite matrices, sampled by Bartlett's decomposition.
 
-    PyTorch 2.13 takes regular matrices for singular, warns, and draws them again. That leaves the distribution as
-    it is, so this class does the same, and a seed gives PyTorch's samples.
+    PyTorch 2.13 mistakes regular samples for singular ones: it warns, and draws them again. This class does the same,
+    so that a seed gives PyTorch's samples; the distribution is not affected.
 
     Args:
         df: degrees of freedom, above the size of the matrices minus 1.
@@ -417,13 +417,13 @@ class Wishart(_ByMatrix, ExponentialFamily):
         return marks.reshape((len(marks), -1)).any(-1)
 
     def rsample(self, sample_shape: Any = Size(), max_try_correction: int | None = None) -> Tensor:
-        """Draws samples; redraws those that PyTorch takes for singular, at most ``max_try_correction`` (10) times."""
+        """Draws samples, and redraws those that PyTorch mistakes for singular up to ``max_try_correction`` times."""
         shape, tries = Size(sample_shape), 10 if max_try_correction is None else max_try_correction
         sample = self._bartlett(shape)
         if is_compiling():
             return sample
         flat = sample.reshape((-1, *self._batch_shape, *self._event_shape))
-        places = self._any(self.support.check(flat)).nonzero().squeeze(-1)  # the good ones, as in PyTorch
+        places = self._any(self.support.check(flat)).nonzero().squeeze(-1)  # regular samples, as in PyTorch
         if len(places):
             warnings.warn("Singular sample detected.", stacklevel=2)
         for _ in range(tries):

@@ -25,7 +25,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     Args:
         probs: the classes' probabilities; or
-        logits: their logarithms.
+        logits: the unnormalized log-probabilities.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#onehotcategoricalstraightthrough
@@ -44,9 +44,9 @@ class LogitRelaxedBernoulli(ByProbability):
     """The log-odds of a `RelaxedBernoulli` variable.
 
     Args:
-        temperature: a Tensor.
-        probs: the probability; or
-        logits: the logarithm of its odds.
+        temperature: a positive Tensor.
+        probs: the probability of 1; or
+        logits: its log-odds.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#logitrelaxedbernoulli
@@ -93,9 +93,9 @@ class RelaxedBernoulli(_Relaxed):
     """A relaxation of `Bernoulli` to (0, 1), which it approaches as the temperature falls.
 
     Args:
-        temperature: a Tensor.
-        probs: the probability; or
-        logits: the logarithm of its odds.
+        temperature: a positive Tensor.
+        probs: the probability of 1; or
+        logits: its log-odds.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#relaxedbernoulli
@@ -115,9 +115,9 @@ class ExpRelaxedCategorical(OverCategorical):
     """The logarithm of a `RelaxedOneHotCategorical` variable.
 
     Args:
-        temperature: a Tensor.
+        temperature: a positive Tensor.
         probs: the classes' probabilities; or
-        logits: their logarithms.
+        logits: the unnormalized log-probabilities.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#relaxedonehotcategorical
@@ -152,9 +152,9 @@ class RelaxedOneHotCategorical(_Relaxed):
     """A relaxation of `OneHotCategorical` to the simplex, which it approaches as the temperature falls.
 
     Args:
-        temperature: a Tensor.
+        temperature: a positive Tensor.
         probs: the classes' probabilities; or
-        logits: their logarithms.
+        logits: the unnormalized log-probabilities.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#relaxedonehotcategorical

@@ -214,7 +214,7 @@ class TransformedDistribution(Distribution):
 
 
 class TransformedByParameters(TransformedDistribution):
-    """The base of transformed distributions with parameters, which the subclass keeps as attributes."""
+    """The base of transformed distributions whose parameters are attributes of the subclass."""
 
     def _make(self, validate_args: bool | None) -> tuple[Distribution, list[Transform]]:
         """Makes the base distribution and the transforms."""

@@ -57,7 +57,7 @@ class FlaxModule(Module):
         self._places: list[tuple[dict[str, Any], str]] = []
         self._trees: list[Any] = []
         self._counts: list[int] = []
-        #: whether 64-bit types are real in the flax module: its own code keeps the setting that it was wrapped under
+        #: whether the flax module has 64-bit types: the setting of JAX when it was wrapped
         self._x64 = jax.config.jax_enable_x64
         for tree, make in zip(parts, (Parameter, lambda t: t), strict=True):
             leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
@@ -247,7 +247,7 @@ def _reseeded(rngs: Any, key: Any) -> Any:
             own = jax.random.fold_in(key, i)
             keys.append(jax.random.split(own, leaf.shape) if leaf.shape else own)
         else:
-            keys.append(jnp.zeros_like(leaf))  # a count of keys that were given out
+            keys.append(jnp.zeros_like(leaf))  # the number of keys drawn so far
     return structure.unflatten(keys)
 
 
@@ -289,7 +289,7 @@ def from_nnx(module: Any, generator: Any = None) -> FlaxModule:
 
 # ---------------------------------------------------------------------- Linen
 
-#: arguments that tell a Linen module whether it is being trained, and what they say then
+#: arguments that tell a Linen module its mode, and their values in training mode
 _MODE_ARGUMENTS = {
     "train": True,
     "training": True,

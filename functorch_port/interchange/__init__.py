@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .tree import from_pytree as from_pytree
     from .tree import to_pytree as to_pytree
 
-#: loaded when first asked for, so that the command line starts without them
+#: imported on first use, so that the command line starts without them
 _HOMES = {
     **dict.fromkeys(("convert", "format_of", "inspect", "read", "write"), "formats"),
     **dict.fromkeys(("load_npz", "save_npz"), "npz"),
@@ -39,7 +39,7 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # there every name is known
+if not TYPE_CHECKING:  # where every name is imported
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

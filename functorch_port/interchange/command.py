@@ -120,7 +120,7 @@ def _rule(text: str) -> tuple[str, str]:
 
 def main(options: argparse.Namespace) -> int:
     """Run one of the commands; returns the exit status."""
-    logging.getLogger("absl").setLevel(logging.CRITICAL)  # orbax's news
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # orbax's log messages
     told = f"functorch-port {options.command}"
     try:
         (_inspect if options.command == "inspect" else _convert)(options)
@@ -137,7 +137,7 @@ def main(options: argparse.Namespace) -> int:
     except (ImportError, NotImplementedError, OSError, RuntimeError, TypeError, ValueError) as error:
         print(f"{told}: {error}", file=sys.stderr)
     except Exception as error:
-        if type(error).__name__ != "SafetensorError":  # a fault here
+        if type(error).__name__ != "SafetensorError":  # a bug here
             traceback.print_exc()
         else:
             print(f"{told}: {error}", file=sys.stderr)

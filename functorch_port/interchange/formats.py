@@ -154,7 +154,7 @@ def _metadata(path: Any) -> dict[str, str]:
 
 def _read_safetensors(path: Any, device: Any) -> Any:
     tensors, about = safetensors.load_folder(path, device), _metadata(path)
-    for name, kept in about.items():  # the other names of tied weights, as `save_model` writes them
+    for name, kept in about.items():  # the other names of tied weights, as in `save_model`
         if kept in tensors:
             tensors.setdefault(name, tensors[kept])
     return put_together(tensors, about.get(_ABOUT), path)

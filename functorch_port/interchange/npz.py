@@ -51,7 +51,7 @@ def write(path: Any, tree: Any, tick: Any = None) -> None:
     """`save_npz` of a tree; calls ``tick`` after each tensor."""
     tensors, left = take_apart(tree)
     about: dict[str, Any] = {} if left is None else {"tree": left}
-    own = {name: t.dtype.name for name, t in tensors.items() if t.dtype.np.isbuiltin != 1}  # none of numpy's
+    own = {name: t.dtype.name for name, t in tensors.items() if t.dtype.np.isbuiltin != 1}  # numpy lacks them
     if own:
         about["dtypes"] = own
     if _ABOUT in tensors:

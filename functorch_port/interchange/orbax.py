@@ -63,7 +63,7 @@ def save_orbax(path: str | os.PathLike[str], obj: Any, force: bool = False) -> N
         about["tree"] = left
         about["empty"] = {name: [list(tensors[name].shape), tensors[name].dtype.name] for name in without}
     arrays = _arrays(tree, {name: t for name, t in tensors.items() if name not in without}, "")
-    if "" in tensors:  # one tensor alone, and a checkpoint has names
+    if "" in tensors:  # a single tensor, but entries of a checkpoint have names
         arrays = None if without else {"": arrays}
     path = os.path.abspath(path)
     if os.path.lexists(path) and not force:
@@ -71,7 +71,7 @@ def save_orbax(path: str | os.PathLike[str], obj: Any, force: bool = False) -> N
     aside = f"{path}.{uuid.uuid4().hex}"
     with _orbax().StandardCheckpointer() as checkpointer:
         checkpointer.save(aside, arrays or _NOTHING, custom_metadata={_KEY: about} if about else None)
-    if os.path.lexists(path):  # as a whole: orbax would remove the old one first
+    if os.path.lexists(path):  # moved there when complete: orbax would remove the old one first
         os.rename(path, f"{aside}.old")
     os.rename(aside, path)
     if os.path.isdir(f"{aside}.old"):

@@ -22,7 +22,7 @@ __all__ = [
     "take_apart", "to_pytree", "virtual",
 ]  # fmt: skip
 
-#: what JSON does not have: mark -> type, how it is written, and how it is made
+#: types that JSON lacks: mark -> type, its conversion to JSON, and back
 _MARKS: dict[str, tuple[type, Callable[..., Any], Callable[..., Any]]] = {
     "$size": (Size, list, Size),
     "$tuple": (tuple, list, tuple),

@@ -505,7 +505,7 @@ def factory_kwargs(kwargs: dict[str, _typing.Any] | None) -> dict[str, _typing.A
     return found | given
 
 
-if not _typing.TYPE_CHECKING:  # there every name is known
+if not _typing.TYPE_CHECKING:  # where every name is imported
 
     def __getattr__(name: str) -> _typing.Any:
         if name in ("intrinsic", "qat", "quantizable", "quantized"):

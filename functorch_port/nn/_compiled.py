@@ -1,4 +1,4 @@
-"""What `compile(module)` returns."""
+"""`OptimizedModule`, which `compile(module)` returns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["OptimizedModule"]
 
 
 class OptimizedModule(Module):
-    """A module whose call is compiled, and which in everything else is the module itself, ``_orig_mod``.
+    """A wrapper of a module, ``_orig_mod``, whose calls are compiled.
 
-    Attributes are read, set and deleted there: parameters, buffers, ``training``, whatever the class has. Hooks that
-    are registered here are this wrapper's: they run around the compiled call, those of the module inside it. A copy
-    compiles anew.
+    The wrapper has the module's attributes: parameters, buffers, ``training`` and those of its class. As in PyTorch,
+    the names in `state_dict` begin with ``_orig_mod.``. Hooks of the wrapper run around the compiled call, hooks of the
+    module inside of it. A copy of the wrapper compiles again.
 
     Args:
         module: the module.
-        options: for `Compiled`.
+        options: the options of `functorch_port.compile`.
 
     Attributes:
         compiled: the compiled function, with its ``traces`` and ``explain()``.
@@ -64,7 +64,7 @@ class OptimizedModule(Module):
             delattr(self._orig_mod, name)
 
     def _is_own(self, name: str) -> bool:
-        """Whether an attribute is the wrapper's, as those are that every `Module` has."""
+        """Whether the wrapper itself has the attribute, as it has those of every `Module`."""
         return name == "_orig_mod" or name in self.__dict__ or hasattr(type(self), name)
 
     def __len__(self) -> int:

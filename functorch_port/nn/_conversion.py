@@ -1,4 +1,4 @@
-"""Conversions that the module files share: the arguments of `Module.to`, type names in messages, n-tuples."""
+"""Helpers that the module files share: the arguments of `Module.to`, type names in messages, n-tuples."""
 
 from __future__ import annotations
 
@@ -30,12 +30,7 @@ def typename(value: Any) -> str:
 
 
 def parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None, bool, Any]:
-    """(device, dtype, non_blocking, memory_format) from the arguments of `Module.to`.
-
-    Raises:
-        TypeError: if the arguments match none of the three signatures.
-        RuntimeError: for ``copy=True``.
-    """
+    """(device, dtype, non_blocking, memory_format) from the arguments of `Module.to`."""
     names: tuple[str, ...] = ("device", "dtype", "non_blocking", "copy")
     first = args[0] if args else kwargs.get("tensor")
     if isinstance(first, Tensor):
@@ -55,7 +50,7 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None, bo
 
 
 def converter(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
-    """What `Module.to` with these arguments makes of each parameter and buffer."""
+    """The function that `Module.to` applies to each parameter and buffer."""
     device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
     if dtype is not None:
         if not (dtype.is_floating_point or dtype.is_complex):

@@ -1,5 +1,4 @@
-"""Parameters, buffers and children as attributes of a module: which names and values they may have, and where they go.
-`Module`'s methods call these."""
+"""Registration of parameters, buffers and children as attributes of a `Module`."""
 
 from __future__ import annotations
 
@@ -30,13 +29,13 @@ def check_new_name(module: Module, what: str, name: Any, kind: str) -> None:
 
 
 def refuse(module: Module, name: str, value: Any, kind: str, what: str, expected: str) -> None:
-    """A name that is filed as `kind` takes only such values."""
+    """Raise for a value of another type than the parameter or child registered as `name`."""
     if value is not None and name in module.__dict__[kind]:
         raise TypeError(f"cannot assign '{typename(value)}' as {what} '{name}' ({expected} expected)")
 
 
 def unfile(module: Module, name: str, keep: str) -> None:
-    """Takes `name` out of everywhere but `keep`, where its new value goes."""
+    """Remove the attribute `name` from all dicts except `keep`, which gets the new value."""
     fields = module.__dict__
     fields.pop(name, None)
     for kind in ("_parameters", "_buffers", "_modules"):
@@ -65,7 +64,7 @@ def set_buffer(module: Module, name: str, value: Any) -> None:
         unfile(module, name, keep="_buffers")
     else:
         persistent = name not in module._non_persistent_buffers_set
-    if persistent:  # a subclass may override register_buffer without the argument `persistent`
+    if persistent:  # a subclass may override register_buffer without this argument
         module.register_buffer(name, value)
     else:
         module.register_buffer(name, value, False)

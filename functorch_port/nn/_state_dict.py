@@ -1,4 +1,4 @@
-"""Save a tree of modules to a state dict and load it back; the methods of `Module` call these functions."""
+"""State dicts of modules: the functions behind `Module.state_dict` and `Module.load_state_dict`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
 
 
 def save(module: Module, destination: Any, prefix: str, keep_vars: bool) -> Any:
-    """Fill `destination` from `module` and its descendants; hooks run around the part of each module."""
+    """Fill `destination` from `module` and its submodules, and call their hooks."""
     if destination is None:
         destination = OrderedDict()
         destination._metadata = OrderedDict()
@@ -65,7 +65,7 @@ def save(module: Module, destination: Any, prefix: str, keep_vars: bool) -> Any:
 
 
 def save_own(module: Module, destination: Any, prefix: str, keep_vars: bool) -> None:
-    """Save one module without its children."""
+    """Save the tensors of one module without those of its children."""
     for name, tensor in _own_state(module).items():
         destination[prefix + name] = tensor if keep_vars else tensor.detach()
     if _overrides(module, "get_extra_state"):
@@ -73,13 +73,13 @@ def save_own(module: Module, destination: Any, prefix: str, keep_vars: bool) -> 
 
 
 def _own_state(module: Module) -> dict[str, Tensor]:
-    """The parameters, then the persistent buffers, that are not None."""
+    """The parameters and persistent buffers that are not None."""
     state: dict[str, Any] = dict(module._parameters)
     state |= {n: b for n, b in module._buffers.items() if n not in module._non_persistent_buffers_set}
     return {name: tensor for name, tensor in state.items() if tensor is not None}
 
 
-#: the class `Module`, which sets it
+#: the class `Module`; `module.py` sets it
 base: Any = None
 
 
@@ -91,7 +91,7 @@ def _overrides(module: Module, method: str) -> bool:
 
 
 def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> _IncompatibleKeys:
-    """Load a tree of modules; if anything does not match, restore everything and raise."""
+    """Load a state dict; if it does not fit, restore all parameters and buffers and raise."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
     metadata = getattr(state_dict, "_metadata", None)
@@ -134,7 +134,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
 
 @contextmanager
 def all_or_nothing(module: Module) -> Iterator[None]:
-    """Restore the module if the ``with`` block raises."""
+    """Restore the parameters and buffers of the module if the ``with`` block raises."""
     before = list(_snapshot(module))
     try:
         yield
@@ -144,9 +144,9 @@ def all_or_nothing(module: Module) -> Iterator[None]:
 
 
 def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any]]:
-    """(dict, name, tensor, value) for everything that loading may write; cheap, since arrays are immutable.
+    """(dict, name, tensor, value) of all parameters and buffers, without copies, since arrays are immutable.
 
-    For an uninitialized tensor the value is its type, Storage and view.
+    The value of an uninitialized tensor is its type, Storage and view.
     """
     for part in module.modules():
         for filed in (part._parameters, part._buffers):
@@ -161,7 +161,7 @@ def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any
 def _restore(before: list[tuple[dict[str, Any], str, Tensor, Any]]) -> None:
     for filed, name, tensor, value in before:
         filed[name] = tensor
-        if value is None:  # a sparse tensor, whose last write was the one that failed
+        if value is None:  # a sparse tensor; only its last write can fail
             continue
         if isinstance(value, tuple):
             tensor.__class__, tensor._storage, tensor._view = value
@@ -180,7 +180,7 @@ def load_own(
     unexpected_keys: list[str],
     error_msgs: list[str],
 ) -> None:
-    """Load one module without its children."""
+    """Load the tensors of one module without those of its children."""
     for hook in module._load_state_dict_pre_hooks.values():
         hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
     own = _own_state(module)
@@ -213,7 +213,7 @@ def _is_known(rest: str, own: Mapping[str, Any], module: Module) -> bool:
 
 
 def _load_tensor(module: Module, name: str, tensor: Tensor, key: str, new: Any, assign: bool) -> str | None:
-    """Copy `new` into `module.name`, or replace it; return an error text if that fails."""
+    """Copy `new` to `module.name`, or replace it by `new`; return an error message if that fails."""
     if not isinstance(new, Tensor):
         return (
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
@@ -223,9 +223,9 @@ def _load_tensor(module: Module, name: str, tensor: Tensor, key: str, new: Any, 
         if assign:
             setattr(module, name, new)
         elif not is_lazy(new):
-            tensor.copy_(new)  # refuses
+            tensor.copy_(new)  # raises
         return None
-    if tensor.ndim == 0 and new.ndim == 1:  # checkpoints of PyTorch 0.3 kept scalars as one-element vectors
+    if tensor.ndim == 0 and new.ndim == 1:  # a scalar in a checkpoint of PyTorch 0.3
         new = new[0]
     if new.shape != tensor.shape:
         return (

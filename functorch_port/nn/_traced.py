@@ -1,4 +1,4 @@
-"""What a trace has to know of modules (see `_trace.stateful`)."""
+"""The parts of a module that a trace reads and guards (see `_trace.stateful`)."""
 
 from __future__ import annotations
 

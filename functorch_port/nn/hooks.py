@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HookDict = OrderedDict  # id -> hook, in call order
 
-#: where a module has its hooks, in the order in which it gets them
+#: the attributes of a module that hold hooks, in the order in which PyTorch sets them
 DICTS = (
     "_backward_pre_hooks",
     "_backward_hooks",
@@ -36,7 +36,7 @@ DICTS = (
 
 
 class ModuleHookHandle(RemovableHandle):
-    """A handle that also tells the compiler that the module changed when it removes its hook."""
+    """A handle whose `remove` also tells the compiler that the module has changed."""
 
     def remove(self) -> None:
         super().remove()
@@ -46,7 +46,7 @@ class ModuleHookHandle(RemovableHandle):
 def register(
     hooks: HookDict, hook: Callable, extra: Sequence[dict] = (), prepend: bool = False
 ) -> ModuleHookHandle:
-    """Add `hook` to `hooks` and its id to every dict of `extra`; return the handle that removes both."""
+    """Add `hook` to `hooks` and its id to every dict in `extra`; return the handle that removes them."""
     handle = ModuleHookHandle(hooks, extra_dict=list(extra))
     hooks[handle.id] = hook
     for marks in extra:
@@ -58,7 +58,7 @@ def register(
 
 
 class GlobalHooks:
-    """The global hooks, which run for every module (`register_module_*`)."""
+    """The hooks of ``register_module_*``, which run for every module."""
 
     def __init__(self) -> None:
         self.forward_pre: HookDict = OrderedDict()
@@ -73,7 +73,7 @@ class GlobalHooks:
         self.parameter_registration: HookDict = OrderedDict()
 
     def any_for_call(self) -> bool:
-        """Whether a call `module(x)` must take the slow path."""
+        """Whether any global hook affects calls of modules."""
         return bool(self.forward_pre or self.forward or self.backward_pre or self.backward)
 
     def for_call(self) -> tuple[HookDict, ...]:
@@ -81,7 +81,7 @@ class GlobalHooks:
         return self.forward_pre, self.forward, self.backward_pre, self.backward
 
     def claim_backward(self, full: bool) -> None:
-        """Fix the kind of backward hook (full or not) with the first one; raise if the kinds are mixed."""
+        """Record whether backward hooks are full ones; raise if both kinds are registered."""
         if self.is_full_backward is (not full):
             raise RuntimeError(
                 "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
@@ -94,7 +94,7 @@ globals_ = GlobalHooks()
 
 
 def on_registration(hooks: HookDict, module: Any, name: str, value: Any) -> Any:
-    """Run the global registration hooks; each may replace the value."""
+    """Call the global registration hooks; each may replace the value."""
     for hook in hooks.values():
         replaced = hook(module, name, value)
         if replaced is not None:
@@ -103,52 +103,52 @@ def on_registration(hooks: HookDict, module: Any, name: str, value: Any) -> Any:
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, buffer)` whenever a module registers a buffer; a returned Tensor replaces it."""
+    """Call ``hook(module, name, buffer)`` when a module registers a buffer; a returned Tensor replaces it."""
     return register(globals_.buffer_registration, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` whenever a module registers a child; a returned Module replaces it."""
+    """Call ``hook(module, name, submodule)`` when a module registers a child; a returned Module replaces it."""
     return register(globals_.module_registration, hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, param)` whenever a module registers a Parameter; a returned one replaces it."""
+    """Call ``hook(module, name, param)`` when a module registers a Parameter; a returned Parameter replaces it."""
     return register(globals_.parameter_registration, hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, args)` before every module's `forward`; its result, unless None, replaces `args`."""
+    """Call ``hook(module, args)`` before every module's `forward`; a result that is not None replaces ``args``."""
     return register(globals_.forward_pre, hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call `hook(module, args, output)` after every `forward`; its result, unless None, replaces `output`."""
+    """Call ``hook(module, args, output)`` after every module's `forward`; see `Module.register_forward_hook`."""
     marks = [globals_.forward_with_kwargs] * with_kwargs + [globals_.forward_always_called] * always_call
     return register(globals_.forward, hook, marks)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Register a non-full global backward hook; prefer `register_module_full_backward_hook`."""
+    """Deprecated: use `register_module_full_backward_hook`."""
     globals_.claim_backward(full=False)
     return register(globals_.backward, hook)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, grad_output)` for every module, before its input gradients are computed."""
+    """Register a hook for every module; see `Module.register_full_backward_pre_hook`."""
     return register(globals_.backward_pre, hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, grad_input, grad_output)` for every module, after its input gradients are computed."""
+    """Register a hook for every module; see `Module.register_full_backward_hook`."""
     globals_.claim_backward(full=True)
     return register(globals_.backward, hook)
 
 
 class WrappedHook:
-    """A hook that receives its module as first argument; it holds the module by a weak reference."""
+    """A hook that receives its module as the first argument, and holds it by a weak reference."""
 
     def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:
         self.hook = hook
@@ -174,7 +174,7 @@ class WrappedHook:
 
 
 class BackwardHookFunction(Function):
-    """The identity; its node in the graph gives module hooks access to the gradients."""
+    """The identity, whose node in the graph gives the hooks of a module the gradients."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -238,7 +238,7 @@ class BackwardHook:
         return new_grads
 
     def _without_input_grads(self) -> None:
-        """Run the hooks at once, with None for every input, as no input requires a gradient."""
+        """Call the hooks at once, with None for every input, since no input requires a gradient."""
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
             "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
@@ -255,7 +255,7 @@ class BackwardHook:
         self.grad_outputs = None
 
     def _on_grad_input(self, grads: tuple, _: tuple) -> tuple | None:
-        if self.grad_outputs is None:  # the gradient did not come through the output, as in a double backward
+        if self.grad_outputs is None:  # in a double backward the gradient does not come through the output
             return None
         grad_input = _scatter(grads, self.input_positions or [], self.n_inputs)
         replaced = False
@@ -282,7 +282,7 @@ def _scatter(values: Sequence, positions: list[int], length: int) -> tuple:
 
 
 def _through_identity(args: tuple) -> tuple[tuple, list[int], Any]:
-    """`args` with its tensors passed through an identity node, their positions, and the node or None."""
+    """Pass the tensors in `args` through an identity node. Returns the new `args`, the positions, and the node."""
     positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
     tensors = [args[i] for i in positions]
     if not (is_grad_enabled() and any(t.requires_grad for t in tensors)):
@@ -296,7 +296,7 @@ def _through_identity(args: tuple) -> tuple[tuple, list[int], Any]:
 
 
 def warn_if_not_full(inputs: Any, result: Any, grad_fn: Any) -> None:
-    """Warn if the one node that a non-full backward hook sees is not the whole module."""
+    """Warn if the module is more than the one node whose gradients a non-full backward hook sees."""
     future = "deprecated and will be removed in future versions."
     if not isinstance(result, (Tensor, tuple)) or (
         isinstance(result, tuple) and not all(isinstance(r, Tensor) for r in result)
@@ -333,7 +333,7 @@ def warn_if_not_full(inputs: Any, result: Any, grad_fn: Any) -> None:
 
 
 def call(module: Module, state: dict[str, Any], called: set[int]) -> Any:
-    """`forward` and the hooks around it, of the arguments in ``state``; ``called`` gets the forward hooks' ids."""
+    """Call the hooks and `forward` with the arguments in ``state``; ``called`` collects the forward hooks' ids."""
     backward_pre, backward, old_backward = _backward_in_order(module)
     _run_forward_pre(module, state)
     wrap = BackwardHook(module, backward, backward_pre) if backward or backward_pre else None
@@ -359,7 +359,7 @@ def call(module: Module, state: dict[str, Any], called: set[int]) -> Any:
 
 
 def _backward_in_order(module: Module) -> tuple[list, list, list]:
-    """(full backward pre-hooks, full backward hooks, hooks of the old kind), process-wide ones first."""
+    """The full backward pre-hooks, the full and the non-full backward hooks; global ones come first."""
     pre = [*globals_.backward_pre.values(), *module._backward_pre_hooks.values()]
     full: list = []
     old: list = []
@@ -389,7 +389,7 @@ def _run_forward_pre(module: Module, state: dict[str, Any]) -> None:
 
 
 def _forward_in_order(module: Module) -> list[tuple[int, Callable, bool, bool]]:
-    """(id, hook, takes kwargs, runs even after an error), process-wide ones first."""
+    """The forward hooks, global ones first: (id, hook, with_kwargs, always_call)."""
     found = []
     for all_hooks, with_kwargs, always in (
         (globals_.forward, globals_.forward_with_kwargs, globals_.forward_always_called),
@@ -409,7 +409,7 @@ def _run_forward(module: Module, hook: Callable, with_kwargs: bool, state: dict[
 
 
 def run_missed(module: Module, state: dict[str, Any], called: set[int]) -> None:
-    """After an error: the hooks registered with `always_call` that did not get their turn."""
+    """Call the hooks with `always_call` that an error skipped."""
     for hook_id, hook, with_kwargs, always in _forward_in_order(module):
         if not always or hook_id in called:
             continue

@@ -1,4 +1,4 @@
-"""`Module`: PyTorch's contract for parameters, buffers, submodules, hooks, modes and state dicts."""
+"""`Module`, the base class of layers: parameters, buffers, submodules, hooks, modes and state dicts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ __all__ = ["Module"]
 
 
 class Module:
-    """Base class of all neural network modules: a tree of parameters, buffers and child modules with a `forward`.
+    """Base class of all neural network modules. A subclass defines `forward`.
 
-    Assigning a `Parameter`, a `Module` or a `Buffer` to an attribute files it; anything else is an ordinary attribute.
+    A `Parameter`, `Buffer` or `Module` that is assigned to an attribute is registered: it belongs to the module's
+    parameters, buffers or child modules. Any other value is an ordinary attribute.
 
     Attributes:
-        training: whether the module is in training mode (dropout drops, batch norm uses batch statistics).
+        training: whether the module is in training mode, where dropout is active and batch norm uses the batch.
 
     Example:
         >>> import functorch_port as torch
@@ -42,8 +43,7 @@ class Module:
         >>> [name for name, _ in Net().named_parameters()]
         ['fc.weight', 'fc.bias']
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html
     """
 
     __module__ = "functorch_port.nn.modules.module"  # PyTorch's, which pickles say
@@ -70,7 +70,7 @@ class Module:
                 raise TypeError(
                     f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
                 )
-        fields = self.__dict__  # straight into the dict: nothing is filed yet
+        fields = self.__dict__  # __setattr__ needs these entries
         fields["training"] = True
         fields["_parameters"] = {}
         fields["_buffers"] = {}
@@ -84,12 +84,12 @@ class Module:
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    if TYPE_CHECKING:  # that of a subclass may take what it likes
+    if TYPE_CHECKING:  # a subclass's `forward` may take any arguments
         forward: Callable[..., Any]
     else:
 
         def forward(self, *input: Any) -> Any:
-            """What the module computes; every subclass defines it."""
+            """Compute the output. Every subclass defines this method."""
             raise NotImplementedError(
                 f'Module [{type(self).__name__}] is missing the required "forward" function'
             )
@@ -154,12 +154,15 @@ class Module:
     # ---------------------------------------------------------------- registration
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Files a tensor that is state but not a parameter.
+        """Register a buffer: a tensor that is state but not a parameter, such as a running mean.
 
         Args:
-            name: the attribute under which it is found.
-            tensor: the buffer, or None (then it is left out of `state_dict`).
-            persistent: whether it is part of `state_dict`.
+            name: the buffer's attribute name.
+            tensor: the buffer, or None, which is not in `state_dict`.
+            persistent: whether the buffer is in `state_dict`.
+
+        Raises:
+            KeyError: the name is empty or has a dot, or the module has another attribute of this name.
         """
         _filing.check_new_name(self, "buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -175,7 +178,7 @@ class Module:
         tracing.bump_epoch()
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Files a parameter (or None) under `name`."""
+        """Register a parameter (or None) as the attribute `name`. The errors are those of `register_buffer`."""
         _filing.check_new_name(self, "parameter", name, "_parameters")
         if param is not None:
             if not isinstance(param, Parameter):
@@ -195,7 +198,7 @@ class Module:
         tracing.bump_epoch()
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Files a child module (or None) under `name`."""
+        """Register a child module (or None) as the attribute `name`. The errors are those of `register_buffer`."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         if not isinstance(name, str):
@@ -215,7 +218,7 @@ class Module:
     # ---------------------------------------------------------------- lookup by path
 
     def get_submodule(self, target: str) -> Module:
-        """The submodule at a dotted path; the module itself for ``""``."""
+        """The submodule at a dotted path; the module itself for ``""``. Raises AttributeError if there is none."""
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
@@ -226,12 +229,12 @@ class Module:
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Puts `module` at a dotted path.
+        """Set the submodule at a dotted path.
 
         Args:
-            target: the path.
+            target: the path; all of it but the last name must exist.
             module: the new submodule.
-            strict: only replace an existing submodule.
+            strict: raise an AttributeError unless the path exists.
         """
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
@@ -246,14 +249,14 @@ class Module:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted path."""
+        """The parameter at a dotted path. Raises AttributeError if there is none."""
         _, name, found = self._get_member(target)
         if not isinstance(found, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return found
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted path."""
+        """The buffer at a dotted path. Raises AttributeError if there is none."""
         module, name, found = self._get_member(target)
         if name not in module._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
@@ -291,27 +294,33 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """(dotted name, parameter) of this module and, with `recurse`, of all below; a shared one once."""
+        """Iterate over (dotted name, parameter) pairs.
+
+        Args:
+            prefix: put before every name, with a dot.
+            recurse: whether to include the parameters of all submodules.
+            remove_duplicate: whether a parameter with several names is returned only once.
+        """
         return self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, as an optimizer wants them."""
+        """Iterate over the parameters, each once; ``recurse=False`` leaves out those of submodules."""
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """(dotted name, buffer) of this module and, with `recurse`, of all below; a shared one once."""
+        """Iterate over (dotted name, buffer) pairs; the arguments are those of `named_parameters`."""
         return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers."""
+        """Iterate over the buffers, each once; ``recurse=False`` leaves out those of submodules."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """(name, module) of the direct children; a shared one once."""
+        """Iterate over (name, module) pairs of the direct children, each module once."""
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -326,7 +335,13 @@ class Module:
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """(dotted name, module) of this module and all below, parents first; a shared one once."""
+        """Iterate over (dotted name, module) pairs of this module (named ``prefix``) and all submodules, parents first.
+
+        Args:
+            memo: the modules to leave out.
+            prefix: this module's name.
+            remove_duplicate: whether a module with several names is returned only once.
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -340,12 +355,12 @@ class Module:
                 )
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below, parents first."""
+        """Iterate over this module and all submodules, parents first."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def apply(self: T, fn: Callable[[Module], None]) -> T:
-        """Calls `fn` on every module below and then on this one; returns this one."""
+        """Call `fn` on every submodule, then on this module; return this module."""
         for module in self.children():
             module.apply(fn)
         fn(self)
@@ -354,7 +369,7 @@ class Module:
     # ---------------------------------------------------------------- modes and conversions
 
     def train(self: T, mode: bool = True) -> T:
-        """Sets training mode here and below."""
+        """Set this module and all submodules to training mode, or to evaluation mode if `mode` is False."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -363,19 +378,19 @@ class Module:
         return self
 
     def eval(self: T) -> T:
-        """Sets evaluation mode here and below."""
+        """Set this module and all submodules to evaluation mode."""
         return self.train(False)
 
     def requires_grad_(self: T, requires_grad: bool = True) -> T:
-        """Freezes or unfreezes all parameters."""
+        """Set whether the parameters require gradients; False freezes them."""
         for param in self.parameters():
             param.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Resets the gradients of all parameters: to None, or in place to zero."""
+        """Set the gradients of all parameters to None, or with ``set_to_none=False`` to zero in place."""
         for param in self.parameters():
-            if set_to_none:  # not read first: a compiled step need not make the gradient then
+            if set_to_none:  # without a read, so a compiled step need not compute the gradient
                 param.grad = None
                 continue
             if param.grad is None:
@@ -387,7 +402,7 @@ class Module:
             param.grad.zero_()
 
     def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
-        """Replaces the data of all parameters, gradients and buffers by `fn` of it; a Parameter keeps its identity."""
+        """Replace the data of all parameters, gradients and buffers by `fn` of it; the Parameter objects stay."""
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -405,62 +420,62 @@ class Module:
         return self
 
     def to(self: T, *args: Any, **kwargs: Any) -> T:
-        """Moves and casts parameters and buffers, in place.
+        """Move and cast parameters and buffers, in place.
 
-        Takes ``to(device)``, ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``. Only floating point and complex
-        tensors are cast; another dtype raises a TypeError.
+        The forms are ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)`` and
+        ``to(memory_format=...)``. Only floating point and complex tensors are cast; an integer dtype raises TypeError.
         """
         return self._apply(converter(*args, **kwargs))
 
     def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
-        """Moves parameters and buffers to a device without their values (for modules built on the meta device)."""
+        """Give parameters and buffers uninitialized memory on a device, for modules created on the meta device."""
         return self._apply(lambda t: empty_like(t, device=device), recurse)
 
     def type(self: T, dst_type: Any) -> T:
-        """Casts all parameters and buffers to `dst_type`."""
+        """Cast all parameters and buffers to `dst_type`."""
         return self._apply(lambda t: t.type(dst_type))
 
     def _float_apply(self: T, cast: Callable[[Tensor], Tensor]) -> T:
         return self._apply(lambda t: cast(t) if t.is_floating_point() else t)
 
     def float(self: T) -> T:
-        """Casts floating point parameters and buffers to float32."""
+        """Cast floating point parameters and buffers to float32."""
         return self._float_apply(lambda t: t.float())
 
     def double(self: T) -> T:
-        """Casts floating point parameters and buffers to float64."""
+        """Cast floating point parameters and buffers to float64."""
         return self._float_apply(lambda t: t.double())
 
     def half(self: T) -> T:
-        """Casts floating point parameters and buffers to float16."""
+        """Cast floating point parameters and buffers to float16."""
         return self._float_apply(lambda t: t.half())
 
     def bfloat16(self: T) -> T:
-        """Casts floating point parameters and buffers to bfloat16."""
+        """Cast floating point parameters and buffers to bfloat16."""
         return self._float_apply(lambda t: t.bfloat16())
 
     def cuda(self: T, device: Any = None) -> T:
-        """Moves parameters and buffers to a GPU."""
+        """Move parameters and buffers to a GPU."""
         return self._apply(lambda t: t.cuda(device))
 
     def xpu(self: T, device: Any = None) -> T:
-        """Refused, as there are no such devices."""
+        """Raise NotImplementedError: JAX has no such devices."""
         return self.to("xpu" if device is None else device)
 
     def ipu(self: T, device: Any = None) -> T:
-        """Refused, as there are no such devices."""
+        """Raise NotImplementedError: JAX has no such devices."""
         return self.to("ipu" if device is None else device)
 
     def mtia(self: T, device: Any = None) -> T:
-        """Refused, as there are no such devices."""
+        """Raise NotImplementedError: JAX has no such devices."""
         return self.to("mtia" if device is None else device)
 
     def cpu(self: T) -> T:
-        """Moves parameters and buffers to the CPU."""
+        """Move parameters and buffers to the CPU."""
         return self._apply(lambda t: t.cpu())
 
     def share_memory(self: T) -> T:
-        """Accepted and without effect: arrays are immutable, so there is no memory that processes could share."""
+        """Accepted, without effect: JAX's arrays cannot be shared between processes."""
         return self._apply(lambda t: t.share_memory_())
 
     # ---------------------------------------------------------------- calling
@@ -486,7 +501,7 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        """`forward` with all hooks, in PyTorch's order."""
+        """Call `forward` with all hooks, in PyTorch's order."""
         always = self._forward_hooks_always_called or hooks.globals_.forward_always_called
         called: set[int] = set()
         state: dict[str, Any] = {"args": args, "kwargs": kwargs, "result": None}
@@ -498,7 +513,7 @@ class Module:
             raise
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Makes calls of this module run as one XLA program; takes what `functorch_port.compile` takes."""
+        """Compile the calls of this module, in place; the arguments are those of `functorch_port.compile`."""
         from .._trace.compiled import compile as compile_function
 
         self._compiled_call_impl = compile_function(self._call_impl, *args, **kwargs)
@@ -508,12 +523,12 @@ class Module:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Calls ``hook(module, args)`` before `forward`; what it returns replaces the arguments.
+        """Call ``hook(module, args)`` before `forward`. A result that is not None replaces the arguments.
 
         Args:
-            hook: the function; with `with_kwargs` ``hook(module, args, kwargs)`` returning None or both.
-            prepend: run before the hooks already there.
-            with_kwargs: hand over the keyword arguments too.
+            hook: the function. With `with_kwargs` it is ``hook(module, args, kwargs)`` and returns None or both.
+            prepend: whether to run it before the hooks already registered.
+            with_kwargs: whether to pass the keyword arguments to it.
         """
         marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
         return hooks.register(self._forward_pre_hooks, hook, marks, prepend)
@@ -526,13 +541,13 @@ class Module:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Calls ``hook(module, args, output)`` after `forward`; what it returns replaces the output.
+        """Call ``hook(module, args, output)`` after `forward`. A result that is not None replaces the output.
 
         Args:
-            hook: the function; with `with_kwargs` ``hook(module, args, kwargs, output)``.
-            prepend: run before the hooks already there.
-            with_kwargs: hand over the keyword arguments too.
-            always_call: run it even if `forward` raised.
+            hook: the function. With `with_kwargs` it is ``hook(module, args, kwargs, output)``.
+            prepend: whether to run it before the hooks already registered.
+            with_kwargs: whether to pass the keyword arguments to it.
+            always_call: whether to run it even if `forward` raises; then ``output`` is None.
         """
         marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
         marks += [self._forward_hooks_always_called] if always_call else []
@@ -541,16 +556,22 @@ class Module:
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Calls ``hook(module, grad_output)`` before the inputs' gradients are computed; its result replaces it."""
+        """Call ``hook(module, grad_output)`` before the gradients of the inputs are computed.
+
+        ``grad_output`` is a tuple of the gradients of the outputs. A result that is not None replaces it.
+        """
         return hooks.register(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(module, grad_input, grad_output)``; a returned tuple replaces `grad_input`."""
+        """Call ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are computed.
+
+        Both are tuples; an argument that is not a Tensor has None. A result that is not None replaces ``grad_input``.
+        """
         self._claim_backward(full=True)
         return hooks.register(self._backward_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The old kind of backward hook, which sees the last operation only; prefer `register_full_backward_hook`."""
+        """Deprecated: use `register_full_backward_hook`. This hook sees the gradients of the last operation only."""
         self._claim_backward(full=False)
         return hooks.register(self._backward_hooks, hook)
 
@@ -563,16 +584,19 @@ class Module:
         self._is_full_backward_hook = full
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls ``hook(module, prefix, keep_vars)`` before `state_dict` collects this module."""
+        """Call ``hook(module, prefix, keep_vars)`` before `state_dict` collects this module's tensors."""
         return hooks.register(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls ``hook(module, state_dict, prefix, local_metadata)`` after; it may change the dict in place."""
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` once this module and its children are in the dict.
+
+        The hook may change ``state_dict`` in place, and must return None.
+        """
         hook._from_public_api = True
         return hooks.register(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The older form, whose hook may return another dict."""
+        """An older form of `register_state_dict_post_hook`: the hook may return another dict."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
                 "Cannot register the same function as the state dict post hook that was previously registered via "
@@ -581,7 +605,7 @@ class Module:
         return hooks.register(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls ``hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)`` first."""
+        """Call ``hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)`` before loading."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(
@@ -592,7 +616,7 @@ class Module:
         )
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls ``hook(module, incompatible_keys)`` after loading; it may change the two lists in place."""
+        """Call ``hook(module, incompatible_keys)`` after loading; it may change the two lists of keys in place."""
         return hooks.register(self._load_state_dict_post_hooks, hook)
 
     # ---------------------------------------------------------------- state dicts
@@ -600,12 +624,12 @@ class Module:
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> Any:
-        """An ordered dict of all parameters and persistent buffers by dotted name.
+        """Return an ordered dict of all parameters and persistent buffers by dotted name.
 
         Args:
-            destination: the dict to fill; a new one when left out.
+            destination: the dict to fill. Default: a new one.
             prefix: put before every name.
-            keep_vars: keep the tensors as they are; otherwise they are detached (and still share their Storage).
+            keep_vars: whether to return the tensors themselves. Default: detached tensors, which share their memory.
         """
         if args:
             warnings.warn(
@@ -623,18 +647,18 @@ class Module:
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """Copies parameters and buffers from a state dict into this module and all below.
+        """Copy the values of a state dict into the parameters and buffers of this module and its submodules.
 
         Args:
-            state_dict: what `state_dict()` gave.
+            state_dict: the result of `state_dict()`.
             strict: whether missing and unexpected keys are errors.
-            assign: put the dict's tensors in the place of this module's instead of copying their values.
+            assign: whether to replace the module's tensors by those of the dict instead of copying values.
 
         Returns:
             A named tuple of the lists `missing_keys` and `unexpected_keys`.
 
         Raises:
-            RuntimeError: if the dict does not fit; then the module is as it was before (PyTorch leaves what did fit).
+            RuntimeError: the dict does not fit. No parameter or buffer is changed (PyTorch changes those that fit).
         """
         return _state_dict.load(self, state_dict, strict, assign)
 
@@ -653,11 +677,11 @@ class Module:
         )
 
     def get_extra_state(self) -> Any:
-        """Override, with `set_extra_state`, to keep more than tensors in the state dict."""
+        """Return further state for `state_dict`; override it together with `set_extra_state`."""
         raise RuntimeError(_state_dict.UNREACHABLE.format("get_extra_state"))
 
     def set_extra_state(self, state: Any) -> None:
-        """Override to take back what `get_extra_state` gave."""
+        """Restore the result of `get_extra_state`, in `load_state_dict`."""
         raise RuntimeError(_state_dict.UNREACHABLE.format("set_extra_state"))
 
     # ---------------------------------------------------------------- copying and printing
@@ -679,7 +703,7 @@ class Module:
         return self.__class__.__name__
 
     def extra_repr(self) -> str:
-        """What `repr` shows of the module beside its children; to be overridden."""
+        """The text that `repr` shows between the parentheses; subclasses override it."""
         return ""
 
     def __repr__(self) -> str:
@@ -693,7 +717,7 @@ class Module:
 
 
 def indent(text: str, spaces: int = 2) -> str:
-    """`text` with every line but the first moved right."""
+    """Indent all lines but the first."""
     return text.replace("\n", "\n" + " " * spaces)
 
 

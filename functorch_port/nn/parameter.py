@@ -1,4 +1,4 @@
-"""`Parameter` and `Buffer`, Tensors that a `Module` registers on assignment, and their uninitialized variants."""
+"""`Parameter` and `Buffer`, tensors that a `Module` registers on assignment, and their uninitialized forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter
 
 
 class _ParameterType(type):
-    """`isinstance` also accepts tensors of a subclass that are marked as parameters."""
+    """Makes `isinstance` accept tensors of a subclass that are marked as parameters."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         marked = cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
@@ -40,8 +40,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
         Parameter containing:
         tensor([1., 1.], requires_grad=True)
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html
     """
 
     __torch_function__ = disabled  # type: ignore[assignment]
@@ -69,10 +68,10 @@ class Parameter(Tensor, metaclass=_ParameterType):
         return self  # type: ignore[return-value]
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        """`__new__` does everything; the legacy constructor of `Tensor` must not run."""
+        """Do nothing: `__new__` has made the parameter, and the constructor of `Tensor` must not run."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        """A parameter with the same values, without gradient, hooks and attributes, as in PyTorch."""
+        """Copy the values, but not the gradient, hooks and attributes, as in PyTorch."""
         if id(self) not in memo:
             memo[id(self)] = type(self)(Tensor._wrap(self._value), self.requires_grad)
         return memo[id(self)]
@@ -96,7 +95,7 @@ def _marked(data: Any, requires_grad: bool) -> Any:
 
 
 class _BufferType(type):
-    """`isinstance` accepts Tensors that are marked as buffers; operations need not know the mark."""
+    """Makes `isinstance` accept tensors that are marked as buffers."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
@@ -114,8 +113,7 @@ class Buffer(metaclass=_BufferType):
         >>> isinstance(torch.nn.Buffer(torch.ones(2)), torch.nn.Buffer)
         True
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Buffer.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Buffer.html
     """
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
@@ -154,7 +152,7 @@ def _converted(name: str) -> Callable[..., Any]:
 
 
 class UninitializedTensorMixin:
-    """Methods of uninitialized tensors: casts, moves, and `materialize`, which sets the shape."""
+    """The methods of uninitialized tensors: casts, moves, and `materialize`, which sets the shape."""
 
     cls_to_become: type[Tensor]
     _storage: Any
@@ -182,7 +180,7 @@ class UninitializedTensorMixin:
 
     @property
     def data(self) -> Tensor:
-        """An empty tensor with the dtype and device that the tensor will have."""
+        """An empty tensor with the tensor's dtype and device."""
         made = bare(Tensor)
         made._storage = self._storage
         return made
@@ -205,7 +203,7 @@ class UninitializedTensorMixin:
         )
 
     def size(self, dim: int | None = None) -> Any:
-        """The size of an empty tensor."""
+        """The size of `data`, which is empty."""
         return self.data.size(dim)
 
     for _name in ("half", "float", "double", "char", "short", "int", "long", "bfloat16", "cuda", "cpu", "to"):
@@ -247,8 +245,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         >>> w.size()
         torch.Size([2, 3])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedParameter.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedParameter.html
     """
 
     cls_to_become = Parameter
@@ -262,7 +259,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         return self  # type: ignore[return-value]
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        """`__new__` does everything."""
+        """Do nothing: `__new__` has made the tensor."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
         if id(self) not in memo:
@@ -278,8 +275,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         device, dtype: of the buffer.
         persistent: whether it is part of `Module.state_dict()`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedBuffer.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedBuffer.html
     """
 
     cls_to_become = Tensor
@@ -297,7 +293,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     def __init__(
         self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> None:
-        """`__new__` does everything."""
+        """Do nothing: `__new__` has made the tensor."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
         if id(self) not in memo:

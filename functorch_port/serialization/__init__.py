@@ -104,8 +104,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
     Args:
         safe_globals: classes and functions, or pairs ``(object, full name in the file)``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/notes/serialization.html#torch.serialization.add_safe_globals
+    Reference: https://docs.pytorch.org/docs/stable/notes/serialization.html#torch.serialization.add_safe_globals
     """
     unpickler.allowed += [item for item in safe_globals if item not in unpickler.allowed]
 
@@ -180,12 +179,13 @@ def save(
     Args:
         obj: the object to save.
         f: a path, or a file object opened for writing in binary mode.
-        pickle_module: accepted for PyTorch's signature; must be ``pickle``.
+        pickle_module: must be ``pickle``.
         pickle_protocol: the pickle protocol; PyTorch reads only 2 with ``weights_only=True``.
 
     Raises:
         AttributeError: ``f`` is neither a path nor a file object.
-        RuntimeError: the directory does not exist, or the file could not be written.
+        RuntimeError: the directory does not exist, or the file cannot be written.
+        NotImplementedError: another ``pickle_module`` is passed.
 
     Example:
         >>> import io
@@ -293,8 +293,8 @@ def load(
         weights_only: True (the default) builds only tensors, numbers, strings, plain containers and what
             `add_safe_globals` allows, and runs no code from the file. False unpickles anything: use it for
             trusted files only.
-        mmap: whether to map the file, so that bytes are read from disk on first use. Writes to a tensor do not change
-            the file.
+        mmap: whether to map the file into memory, so that bytes are read from disk on first use. ``f`` must be a path.
+            Writes to a tensor do not change the file.
         torch_classes: with ``weights_only=False``, whether PyTorch's classes in the file (of whole modules) resolve to
             this package's. They always do in a script that runs through ``functorch-port run``.
         pickle_load_args: keyword arguments for the unpickler, with ``weights_only=False``.
@@ -399,7 +399,7 @@ class _Reader:
             raise type(error)(str(error) + at.format(reader.read_so_far)) from None
 
     def zip(self, source: Source, mapped: bool) -> Any:
-        """Read the zip format, or this package's former one."""
+        """Read the zip format, also of this package's first releases."""
         archive = Archive(source)
         if archive.root == _FORMER and archive.has("format.json"):
             return self._former(archive, mapped)
@@ -418,7 +418,7 @@ class _Reader:
     def _entry(self, archive: Archive, folder: str, mapped: bool, swapped: bool) -> Any:
         is_plain = (
             self.module is None and not unpickler.allowed
-        )  # else code of others may look at values meanwhile
+        )  # code of a user's class may read values before the threads are done
         read = archive.coming if is_plain else archive.array
         tensors = Tensors(lambda key, count: read(f"{folder}/{key}", count, mapped), self.map, swapped)
         text = archive.array("data.pkl", archive.length("data.pkl"))
@@ -459,7 +459,7 @@ class _Reader:
             sizes[key] = aligned(count)
             return sizes[key]
 
-        # storages are little-endian whatever machine wrote them
+        # in this format storages are always little-endian
         tensors = Tensors(reserve, self.map, sys.byteorder == "big")
 
         def following(what: str) -> Any:

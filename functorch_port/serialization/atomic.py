@@ -15,7 +15,7 @@ from typing import IO, Any
 
 __all__ = ["atomic"]
 
-#: bytes after which what was written is sent to the disk
+#: after so many bytes they are sent to the disk
 HURRY = 32 << 20
 try:
     _fcntl: Any = importlib.import_module("fcntl")
@@ -65,7 +65,7 @@ def atomic(path: str) -> Iterator[IO[bytes]]:
             if os.path.exists(path):
                 os.chmod(temporary, os.stat(path).st_mode & 0o777)
             if _fcntl is not None:
-                os.replace(temporary, path)  # while it is locked
+                os.replace(temporary, path)  # while the file is locked
         if _fcntl is None:
             os.replace(temporary, path)
         _sync(folder)

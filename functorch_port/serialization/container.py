@@ -37,7 +37,7 @@ _UTF8, _DESCRIPTOR = 0x0800, 0x0008
 SLACK = 64 << 20
 
 
-#: bytes that are read or summed at once; what has fewer is not worth a thread
+#: bytes that are read or summed at once; smaller entries are not worth a thread
 PART = 1 << 20
 
 
@@ -103,7 +103,7 @@ class Source:
                         f"{self.name} is cut off: {len(part)} more bytes were expected at its end"
                     )
                 at, part = at + count, part[count:]
-            total = crc32(view, total)  # it is still in the cache
+            total = crc32(view, total)  # the bytes are still in the cache
         return total
 
     def mapped(self) -> np.ndarray:
@@ -156,7 +156,7 @@ class Archive:
         self.root = first[: first.index("/") + 1]
         if sum(e.length for e in self.entries.values()) > source.size + SLACK:
             raise self.error("its entries unpack to far more than the size of the file")
-        self._checked = any(e.crc for e in self.entries.values())  # PyTorch may be told not to compute them
+        self._checked = any(e.crc for e in self.entries.values())  # PyTorch has an option not to compute them
 
     def error(self, why: str, of: str = "") -> RuntimeError:
         """An error about the file, or about its entry ``of``."""
@@ -354,7 +354,7 @@ class Writer:
         self._at = 0
         self._directory: list[bytes] = []
         self._sums = 0
-        self._pool = ThreadPoolExecutor(1)  # begins its thread with the first large entry
+        self._pool = ThreadPoolExecutor(1)  # its thread starts with the first large entry
 
     def _put(self, data: Any) -> None:
         self._write(data)

@@ -63,7 +63,7 @@ _CLASSES: dict[Any, _Name] = {
 }
 
 
-class Pickler(pickle._Pickler):  # of Python, as it can be told which names to write
+class Pickler(pickle._Pickler):  # the one in Python: its names can be replaced
     """Writes one pickle.
 
     Args:
@@ -156,7 +156,7 @@ def _tensor(obj: Any, cls: Any, cell: Storage, view: Any, requires_grad: bool, e
     dtype = obj.dtype
     size, strides, offset = view[:3] if view is not None else (tuple(obj.shape), *obj._layout())
     of_parameter = cls is Parameter
-    recorded = requires_grad and not of_parameter  # PyTorch has it once, with the parameter
+    recorded = requires_grad and not of_parameter  # PyTorch saves it once, with the parameter
     value = cell.aval()
     if isinstance(value, jax.ShapeDtypeStruct):
         function = _FUNCTIONS["_rebuild_meta_tensor_no_storage"]

@@ -144,7 +144,7 @@ def _lazy(_: Tensors, kind: Any, *args: Any) -> Any:
     return {"parameter": UninitializedParameter, "buffer": UninitializedBuffer}[kind](*args)
 
 
-#: full name in a file -> what is called, with the `Tensors` that is being read first
+#: full name in a file -> function; its first argument is the file's `Tensors`
 CALLED: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor": Tensors.old_tensor,
     "torch._utils._rebuild_tensor_v2": Tensors.tensor,
@@ -168,7 +168,7 @@ CALLED: dict[str, Callable[..., Any]] = {
         }.items()
     },
 }
-#: classes that files may name, and how they are made
+#: full name of a class in a file -> the class, and the function that makes it
 CLASSES_CALLED: dict[str, tuple[type, Callable[..., Any]]] = {
     "collections.OrderedDict": (OrderedDict, _ordered),
     "collections.Counter": (Counter, _counter),
@@ -182,7 +182,7 @@ CLASSES_CALLED: dict[str, tuple[type, Callable[..., Any]]] = {
     "torch.nn.parameter.UninitializedParameter": (UninitializedParameter, _plainly(UninitializedParameter)),
     "torch.nn.parameter.UninitializedBuffer": (UninitializedBuffer, _plainly(UninitializedBuffer)),
 }
-#: full name in a file -> what it means
+#: full name in a file -> object
 NAMES: dict[str, Any] = {
     "torch.Tensor": Tensor,
     "torch.nn.parameter.Parameter": Parameter,
@@ -195,12 +195,12 @@ NAMES: dict[str, Any] = {
     **{name: cls for name, (cls, _) in CLASSES_CALLED.items()},
 }
 _OLD = ("torch._tensor._rebuild_from_type", "torch.tensor._rebuild_from_type")
-#: and what is called only where any code may be
+#: functions that are called only with ``weights_only=False``
 TRUSTED: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(_OLD, Tensors.of_type),
     "torch.tensor._rebuild_from_type_v2": Tensors.of_type,
 }
-#: what PyTorch's files may name, and this package does not have
+#: names in PyTorch's files that this package does not support
 UNKNOWN = frozenset(
     [f"torch.{n}" for n in (
         "qint8", "quint8", "qint32", "quint4x2", "quint2x4", "complex32", "float8_e4m3fnuz", "float8_e5m2fnuz",

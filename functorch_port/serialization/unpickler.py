@@ -30,11 +30,11 @@ from .tensors import Tensors
 __all__ = ["Safe", "allowed", "globals_in", "trusting"]
 
 _PACKAGE = __name__.partition(".")[0]
-#: modules of which nothing is ever taken, allowed or not
+#: modules whose names are always refused
 BLOCKED = ("sys", "os", "posix", "nt")
-#: what the user has allowed: things, or pairs of a thing and its full name
+#: the objects that the user has allowed, or pairs of an object and its full name
 allowed: list[Any] = []
-#: bytes of an empty container of each type, with the reference to it
+#: bytes of an empty container of each type and of a reference to it
 _WEIGHTS: dict[Any, int] = {
     list: 64,
     dict: 72,
@@ -45,7 +45,7 @@ _WEIGHTS: dict[Any, int] = {
     Counter: 280,
     bytearray: 64,
 }
-#: what tells of a tensor: a few tuples, and a dict
+#: bytes of the tuples and the dict that describe a tensor
 _OF_A_TENSOR = 600
 
 
@@ -120,7 +120,7 @@ class Safe:
             return self._load()
         except (UnpicklingError, RuntimeError, EOFError, MemoryError, OSError):
             raise
-        except Exception as error:  # what a damaged pickle does to those who follow it
+        except Exception as error:  # any error that a damaged pickle causes
             raise UnpicklingError(f"{type(error).__name__}: {str(error)[:200]}") from error
 
     def _load(self) -> Any:
@@ -330,7 +330,7 @@ class Safe:
         self._stack.append(self._tensors.storage(pid))
 
     def _frame(self) -> None:
-        self._bytes(8)  # how long it is, which nobody needs
+        self._bytes(8)  # its length, which is not needed
 
     def _protocol(self) -> None:
         protocol = self._number("<B")

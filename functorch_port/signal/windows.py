@@ -1,6 +1,7 @@
 """Window functions.
 
-The values are computed on the host in float64 and rounded once.
+The values are computed on the host in float64 and rounded once. Of the common arguments, ``dtype`` must be float32 or
+float64; ``layout``, ``device`` and ``requires_grad`` are as for `torch.zeros`. The result has the shape (M,).
 
 Reference: https://docs.pytorch.org/docs/stable/signal.html#module-torch.signal.windows
 """
@@ -91,8 +92,7 @@ def exponential(
         >>> torch.signal.windows.exponential(3)
         tensor([0.3679, 1.0000, 0.3679])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.exponential.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.exponential.html
     """
     made = (dtype, layout, device, requires_grad)
     _check("exponential", M, made)
@@ -124,8 +124,7 @@ def cosine(
         >>> torch.signal.windows.cosine(3)
         tensor([0.5000, 1.0000, 0.5000])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.cosine.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.cosine.html
     """
     made = (dtype, layout, device, requires_grad)
     _check("cosine", M, made)
@@ -157,8 +156,7 @@ def gaussian(
         >>> torch.signal.windows.gaussian(3)
         tensor([0.6065, 1.0000, 0.6065])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.gaussian.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.gaussian.html
     """
     made = (dtype, layout, device, requires_grad)
     _check("gaussian", M, made)
@@ -192,8 +190,7 @@ def kaiser(
         >>> torch.signal.windows.kaiser(3, beta=1.)
         tensor([0.7898, 1.0000, 0.7898])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.kaiser.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.kaiser.html
     """
     made = (dtype, layout, device, requires_grad)
     _check("kaiser", M, made)
@@ -222,8 +219,7 @@ def hamming(
         >>> torch.signal.windows.hamming(3)
         tensor([0.0800, 1.0000, 0.0800])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.hamming.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.hamming.html
     """
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
@@ -248,8 +244,7 @@ def hann(
         >>> torch.signal.windows.hann(5)
         tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.hann.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.hann.html
     """
     return general_hamming(
         M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
@@ -276,8 +271,7 @@ def blackman(
         >>> torch.signal.windows.blackman(4, sym=False).abs()
         tensor([1.3878e-17, 3.4000e-01, 1.0000e+00, 3.4000e-01])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.blackman.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.blackman.html
     """
     _check("blackman", M, (dtype, layout, device, requires_grad))
     weights = [0.42, 0.5, 0.08]
@@ -306,8 +300,7 @@ def bartlett(
         >>> torch.signal.windows.bartlett(5)
         tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.bartlett.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.bartlett.html
     """
     made = (dtype, layout, device, requires_grad)
     _check("bartlett", M, made)
@@ -332,7 +325,7 @@ def general_cosine(
         sym: True for a symmetric window, False for a periodic one. Default: True.
 
     Raises:
-        TypeError: ``a`` is not a list or tuple.
+        TypeError: ``a`` is not iterable.
         ValueError: ``a`` is empty, or ``M`` is negative.
 
     Example:
@@ -340,8 +333,7 @@ def general_cosine(
         >>> torch.signal.windows.general_cosine(3, a=[0.5, 0.25, 0.25])
         tensor([0.5000, 1.0000, 0.5000])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.general_cosine.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.general_cosine.html
     """
     made = (dtype, layout, device, requires_grad)
     _check("general_cosine", M, made)
@@ -375,8 +367,7 @@ def general_hamming(
         >>> torch.signal.windows.general_hamming(3, alpha=0.6)
         tensor([0.2000, 1.0000, 0.2000])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.general_hamming.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.general_hamming.html
     """
     weights = [alpha, 1 - alpha]
     return general_cosine(
@@ -404,8 +395,7 @@ def nuttall(
         >>> torch.signal.windows.nuttall(5)
         tensor([3.6280e-04, 2.2698e-01, 1.0000e+00, 2.2698e-01, 3.6280e-04])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.nuttall.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.signal.windows.nuttall.html
     """
     weights = [0.3635819, 0.4891775, 0.1365995, 0.0106411]
     return general_cosine(

@@ -19,7 +19,7 @@ from .._tensor.tensor import Tensor
 
 __all__ = ["assert_allclose", "assert_close"]
 
-#: dtype -> (rtol, atol); those that are not here are compared exactly
+#: dtype -> (rtol, atol); other dtypes are compared exactly
 _TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5),
     dtypes.bfloat16: (1.6e-2, 1e-5),
@@ -167,7 +167,7 @@ def _pairs(
     if actual is None or expected is None:
         return [lambda: _compare_none(actual, expected, path)]
     if all(isinstance(v, bool | np.bool_) for v in (actual, expected)):
-        return [lambda: _compare_bools(bool(actual), bool(expected), ())]  # PyTorch names no place here
+        return [lambda: _compare_bools(bool(actual), bool(expected), ())]  # without a path, as in PyTorch
     if all(isinstance(v, int | float | complex | np.number) for v in (actual, expected)):
         a, b = (v.item() if isinstance(v, np.number) else v for v in (actual, expected))
         if bool in (type(a), type(b)):

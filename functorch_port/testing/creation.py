@@ -40,8 +40,8 @@ def make_tensor(
         memory_format: the memory format; excludes ``noncontiguous``.
 
     Raises:
-        ValueError: a bound is NaN, ``low >= high``, the whole interval is outside of the dtype's range, or
-            ``requires_grad`` is set for integers.
+        ValueError: a bound is NaN, ``low > high`` (or, for integers and bools, ``low == high``), the whole interval is
+            outside of the dtype's range, or ``requires_grad`` is set for integers.
         TypeError: the dtype is not supported.
 
     Example:
@@ -93,7 +93,7 @@ def _unsupported(dtype: Any) -> str:
 
 
 def _uniform(out: Tensor, low: float, high: float) -> Tensor:
-    if high - low >= dtypes.finfo(out.dtype).max:  # the span itself would be infinite
+    if high - low >= dtypes.finfo(out.dtype).max:  # the difference of the bounds would be infinite
         return out.uniform_(low / 2, high / 2).mul_(2)
     return out.uniform_(low, high)
 

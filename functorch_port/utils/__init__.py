@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LATER = ("_foreach_utils", "_python_dispatch", "_pytree", "hooks", "model_zoo", "resume")
 
 
-if not TYPE_CHECKING:  # there every name is known
+if not TYPE_CHECKING:  # where every name is imported
 
     def __getattr__(name: str) -> Any:
         if name in _LATER:

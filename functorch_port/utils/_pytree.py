@@ -167,7 +167,7 @@ def register_pytree_node(
 
     try:
         jax.tree_util.register_pytree_node(cls, flatten, lambda aux, v: unflatten_fn(list(v), aux.context))
-    except ValueError:  # JAX knows it
+    except ValueError:  # already registered with JAX
         pass
 
 
@@ -274,6 +274,9 @@ class TreeSpec:
         node = _NAMED if self.type is _NAMEDTUPLE or self.type == _NAMEDTUPLE else SUPPORTED_NODES[self.type]
         return node.unflatten_fn([c._build(leaves) for c in self._children], self.context)
 
+    def _is_custom(self) -> bool:
+        return self.type not in (*BUILTIN_TYPES, _NAMEDTUPLE)
+
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """The subtrees of ``tree`` at the leaves of this structure, which must be a prefix of the tree's."""
         if self.is_leaf():
@@ -281,7 +284,8 @@ class TreeSpec:
         node = _node_of(tree)
         dicts = self.type in STANDARD_DICT_TYPES and type(tree) in STANDARD_DICT_TYPES
         if node is None or (node.type != self.type and not dicts):
-            raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
+            what = "Type" if self._is_custom() else "Node type"
+            raise ValueError(f"{what} mismatch; expected {self.type!r}, but got {type(tree)!r}.")
         children, context = node.flatten_fn(tree)
         children = list(children)
         if len(children) != self.num_children:
@@ -289,10 +293,16 @@ class TreeSpec:
         if dicts:
             keys = _dict_keys(self.type, self.context)
             if set(tree) != set(keys):
-                raise ValueError(f"Node keys mismatch; expected {keys}, but got {list(tree)}.")
+                missing, extra = set(keys) - set(tree), set(tree) - set(keys)
+                text = f"; missing key(s): {missing}" if missing else ""
+                text += f"; extra key(s): {extra}" if extra else ""
+                raise ValueError(f"Node keys mismatch{text}.")
             children = [tree[key] for key in keys]
         elif context != self.context and self.type is not deque:
-            raise ValueError(f"Node context mismatch for node type {self.type!r}.")
+            if self._is_custom():
+                raise ValueError(f"Node context mismatch for custom node type {self.type!r}.")
+            text = f"expected {self.context!r}, but got {context!r}."
+            raise ValueError(f"Node context mismatch for node type {self.type!r}; {text}")
         return [
             leaf
             for spec, child in zip(self._children, children, strict=True)

@@ -35,7 +35,7 @@ __all__ = [
     "set_checkpoint_early_stop",
 ]
 
-_SAVED = ("values", "pull", "call", "kept", "_saved")  # where nodes keep what they saved
+_SAVED = ("values", "pull", "call", "kept", "_saved")  # the attributes of nodes with saved values
 _CHECKS = ("default", "none")
 
 
@@ -58,10 +58,10 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Run ``function(*args, **kwargs)`` without saving activations for backward, which recomputes them.
+    """Run ``function(*args, **kwargs)`` without keeping its activations; the backward pass computes them again.
 
-    Works eagerly and under `compile`. Side effects of the function happen twice (BatchNorm updates its running
-    statistics twice, as in PyTorch).
+    It works eagerly and in `compile`. Side effects of the function happen twice: BatchNorm updates its running
+    statistics twice, as in PyTorch.
 
     Args:
         function: the function to run; the same inputs must give the same operations.
@@ -69,14 +69,15 @@ def checkpoint(
         use_reentrant: both values use the same implementation; True accepts no keyword arguments and, as in PyTorch,
             returns outputs without gradients if no tensor argument requires one.
         context_fn: returns two context managers, for the first run and for the recomputation.
-        determinism_check: ``"default"`` compares shapes and dtypes of the two runs; ``"none"`` does not.
-        debug: accepted and ignored; errors always name the operations.
+        determinism_check: ``"default"`` compares the operations of both runs by name, shapes and dtypes; ``"none"``
+            compares only their number.
+        debug: accepted and ignored; an error always names the first operation that differs.
         early_stop: accepted and ignored; the recomputation always runs the whole function.
         preserve_rng_state: (keyword, default True) the recomputation draws the same random numbers.
         kwargs: keyword arguments of the function.
 
     Raises:
-        ValueError: for keyword arguments, ``context_fn`` or ``debug`` with ``use_reentrant=True``.
+        ValueError: ``use_reentrant`` is True and there are keyword arguments, a ``context_fn`` or ``debug``.
         CheckpointError: in the backward pass, if the recomputation differs from the first run.
 
     Example:
@@ -101,7 +102,7 @@ def checkpoint(
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if determinism_check not in _CHECKS:
-        raise ValueError(f"determinism_check should be one of {list(_CHECKS)} but got {determinism_check}")
+        raise ValueError(f"determinism_check should be one of {list(_CHECKS)}, but got {determinism_check}")
     if use_reentrant:
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
@@ -131,8 +132,7 @@ def checkpoint_sequential(
         use_reentrant: see `checkpoint`.
         preserve_rng_state: see `checkpoint`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/checkpoint.html#torch.utils.checkpoint.checkpoint_sequential
+    Reference: https://docs.pytorch.org/docs/stable/checkpoint.html#torch.utils.checkpoint.checkpoint_sequential
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -163,7 +163,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Accepted and ignored: errors always name the operations."""
+    """Accepted and ignored; see ``debug`` of `checkpoint`."""
     yield
 
 
@@ -187,9 +187,9 @@ class _Frame:
         args, kwargs = self.call
         if not grad_mode.is_grad_enabled():
             return self.function(*args, **kwargs)
-        self.call = _mapped(_frozen, self.call)  # later in-place operations on the arguments do not matter
+        self.call = _mapped(_frozen, self.call)  # later writes to them have no effect
         since = Node(()).seq
-        with saved.without_hooks():  # what is computed again is not packed
+        with saved.without_hooks():  # no hooks for values that are dropped
             result = self.function(*args, **kwargs)
         if self.random is not None:
             self.random.first_run_ended()
@@ -299,7 +299,7 @@ def _metadata(node: Node) -> Any:
 
 
 def _hand_over(new: Node, old: Node) -> None:
-    for name in _SAVED:  # what a checkpoint inside this one has put back already is there
+    for name in _SAVED:  # a checkpoint inside this one may have restored some already
         if getattr(old, name, 0) is None:
             setattr(old, name, getattr(new, name))
 

@@ -11,7 +11,7 @@ __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_ha
 
 
 def unserializable_hook(f: Any) -> Any:
-    """Mark a hook that pickling should skip, and return it."""
+    """Mark a hook so that pickling skips it, and return it."""
     f.__torch_unserializable__ = True
     return f
 

@@ -34,11 +34,11 @@ class Checkpoints:
     A checkpoint holds the states of all parts, the number of steps, and the random states of Python, numpy and the
     default generator with its JAX key. Files are written atomically; each is a dict that ``torch.load`` can read.
     A resumed run is bitwise identical to one that was never stopped. For eager steps this requires
-    ``use_deterministic_algorithms(True)``, as a program compiled for repeated operations may round differently from
-    single operations.
+    ``use_deterministic_algorithms(True)``: otherwise repeated operations become one program, which may round
+    differently from single operations.
 
-    Inside ``with checkpoints:`` a SIGTERM ends the process only at the next `after_step`, after saving; a second
-    SIGTERM ends it at once.
+    Inside ``with checkpoints:`` a SIGTERM saves a checkpoint and ends the process at the next `after_step`, or at the
+    end of the block. A second SIGTERM ends it at once.
 
     Args:
         folder: the folder of the files; created if missing.
@@ -56,7 +56,7 @@ class Checkpoints:
 
     Raises:
         TypeError: if a part has no ``state_dict`` and ``load_state_dict``.
-        ValueError: if ``best``, ``keep`` or ``every`` is invalid.
+        ValueError: if ``best`` is not one of its values, ``keep`` is below 1, or ``every`` is negative.
 
     Example:
         >>> import tempfile
@@ -235,9 +235,9 @@ class Checkpoints:
         for name, part in self._parts.items():
             for tensor, on_host in zip(_tensors(part.state_dict()), state["on the host"][name]):
                 if not on_host and _is_on_host(tensor):
-                    tensor._storage.value = tensor._storage.value  # operations then round as they did
+                    tensor._storage.value = tensor._storage.value  # so that operations round as before
         self.step, self.notes, self.best_metric = state["step"], state["notes"], state["best metric"]
-        if state["is best"] and path != self.best_file:  # the process may have ended between the two
+        if state["is best"] and path != self.best_file:  # the process may have ended before it wrote best.pt
             self._name_best(path)
 
     # ----------------------------------------------------------------- signals

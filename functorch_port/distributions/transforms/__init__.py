@@ -1,4 +1,7 @@
-"""``torch.distributions.transforms``: invertible maps of random variables, with the logarithm of their slope."""
+"""``torch.distributions.transforms``: maps of random variables, with their inverses and log-determinants.
+
+Reference: https://docs.pytorch.org/docs/stable/distributions.html#module-torch.distributions.transforms
+"""
 
 from .base import Transform as Transform
 from .base import _InverseTransform as _InverseTransform
@@ -30,4 +33,4 @@ __all__ = [
 ]  # fmt: skip
 
 for _name in ("_InverseTransform", *__all__[:-1]):
-    globals()[_name].__module__ = __name__  # PyTorch's, which pickles say (the last name is no class)
+    globals()[_name].__module__ = __name__  # as in PyTorch, for pickles (the last name is no class)

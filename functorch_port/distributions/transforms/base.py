@@ -1,4 +1,4 @@
-"""`Transform`, the base class, and the inverse of one."""
+"""`Transform`, the base class, and the inverse of a transform."""
 
 from __future__ import annotations
 
@@ -9,24 +9,37 @@ from .. import constraints
 
 
 class Transform:
-    """A map with an inverse (or a one-sided one) and a log-determinant. A subclass gives `_call`, `_inverse` and
-    the last.
+    """A differentiable map with an inverse; `TransformedDistribution` applies it to a random variable.
+
+    A subclass defines `_call`, `_inverse` and `log_abs_det_jacobian`. ``transform.inv`` is the inverse; for a map that
+    is not one-to-one it satisfies ``t(t.inv(t(x))) == t(x)``.
 
     Args:
-        cache_size: 1 to keep the last argument and result, so that inverting what was just computed is free and exact.
+        cache_size: 1 keeps the last input and output, so that the inverse of that output is exact and costs nothing.
+            Default: 0.
 
     Attributes:
-        domain, codomain: the constraints of arguments and results.
-        bijective: whether it is one-to-one.
-        sign: of the slope, where it is a monotone function of a number.
+        domain, codomain: the constraints of inputs and outputs.
+        bijective: whether the map is one-to-one from ``domain`` to ``codomain``.
+        sign: the sign of the derivative of a monotone function of a number.
 
-    Reference: https://docs.pytorch.org/docs/stable/distributions.html#module-torch.distributions.transforms
+    Raises:
+        ValueError: ``cache_size`` is not 0 or 1.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> double = torch.distributions.AffineTransform(loc=1.0, scale=2.0)
+        >>> x = torch.tensor([0.0, 3.0])
+        >>> double(x), double.inv(double(x)), double.log_abs_det_jacobian(x, double(x))
+        (tensor([1., 7.]), tensor([0., 3.]), tensor([0.6931, 0.6931]))
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#torch.distributions.transforms.Transform
     """
 
     bijective = False
     domain: Any
     codomain: Any
-    #: names of the constructor's arguments, for a copy with a cache; None: the class makes that itself
+    #: the names of the constructor's arguments, for `with_cache`; None if the class overrides that
     _arguments: tuple[str, ...] | None = ()
     #: whether transforms with equal arguments are equal
     _by_value = True
@@ -59,7 +72,7 @@ class Transform:
         raise NotImplementedError
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same transform with another size of cache."""
+        """A transform with the same arguments and this cache size."""
         if self._cache_size == cache_size:
             return self
         if self._arguments is None or (not self._arguments and type(self).__init__ is not Transform.__init__):
@@ -99,19 +112,18 @@ class Transform:
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """The logarithm of the absolute value of the determinant of the derivative, at ``x``, where the value is
-        ``y``."""
+        """``log |det dy/dx|`` at the input ``x`` with the output ``y``, summed over the event dimensions."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def forward_shape(self, shape: Any) -> Any:
-        """The result's shape."""
+        """The shape of the output for an input of this shape."""
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """The argument's shape."""
+        """The shape of the input for an output of this shape."""
         return shape
 
 

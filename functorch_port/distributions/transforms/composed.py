@@ -1,4 +1,4 @@
-"""Transforms made of others, and events in another shape: `ComposeTransform`, `StackTransform`, `ReshapeTransform`."""
+"""Transforms made of other transforms, and `ReshapeTransform`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,19 @@ from .base import Transform
 
 
 class ComposeTransform(Transform):
-    """Several transforms, one after the other.
+    """Applies several transforms one after the other.
 
     Args:
-        parts: the transforms, the first one first.
-        cache_size: of every part.
+        parts: the transforms, in the order in which they apply.
+        cache_size: 1 gives every part a cache; 0 (the default) keeps the parts' own caches.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> D = torch.distributions
+        >>> D.ComposeTransform([D.AffineTransform(0.0, 2.0), D.ExpTransform()])(torch.tensor([0.0, 1.0]))
+        tensor([1.0000, 7.3891])
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#torch.distributions.transforms.ComposeTransform
     """
 
     _arguments = ("parts",)
@@ -39,7 +47,7 @@ class ComposeTransform(Transform):
 
     @staticmethod
     def _end(parts: Sequence[Transform], near: str, far: str) -> Any:
-        """The constraint behind the last of ``parts``, with as many dimensions as all of them need."""
+        """The constraint ``far`` of the last part, with enough event dimensions for all parts."""
         if not parts:
             return constraints.real
         end = getattr(parts[-1], far)
@@ -102,11 +110,11 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform whose last batch dimensions count as one event, so that log-determinants are summed over them.
+    """Treats the last batch dimensions of a transform as event dimensions: log-determinants are summed over them.
 
     Args:
         base_transform: the transform.
-        reinterpreted_batch_ndims: how many dimensions.
+        reinterpreted_batch_ndims: the number of these dimensions.
         cache_size: see `Transform`.
     """
 
@@ -160,12 +168,15 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """Events of another shape.
+    """Reshapes the last dimensions from ``in_shape`` to ``out_shape``.
 
     Args:
-        in_shape: shape of an argument's event.
-        out_shape: shape of a result's event.
+        in_shape: the event shape of inputs.
+        out_shape: the event shape of outputs.
         cache_size: see `Transform`.
+
+    Raises:
+        ValueError: the shapes have different numbers of elements.
     """
 
     bijective = True
@@ -212,7 +223,7 @@ def _exchanged(shape: Any, old: Size, new: Size) -> Size:
 
 
 class _Parts(Transform):
-    """Transforms of parts of a tensor."""
+    """The base of transforms that apply one transform to each part of a tensor."""
 
     transforms: list[Transform]
     _arguments = None
@@ -245,13 +256,22 @@ class _Parts(Transform):
 
 
 class CatTransform(_Parts):
-    """Transforms of consecutive slices along a dimension.
+    """Applies each transform to its slice of a tensor along ``dim``, and concatenates the results.
 
     Args:
         tseq: the transforms.
-        dim: the dimension.
-        lengths: length of each slice; 1 each by default.
-        cache_size: of every part.
+        dim: the dimension. Default: 0.
+        lengths: the length of each transform's slice. Default: 1 for each.
+        cache_size: as for `ComposeTransform`.
+
+    Raises:
+        AssertionError: the slices do not fill the dimension, or ``tseq`` has something else than transforms.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> D = torch.distributions
+        >>> D.CatTransform([D.ExpTransform(), D.AffineTransform(0.0, 3.0)], lengths=[1, 2])(torch.ones(3))
+        tensor([2.7183, 3.0000, 3.0000])
     """
 
     def __init__(
@@ -312,12 +332,12 @@ class CatTransform(_Parts):
 
 
 class StackTransform(_Parts):
-    """A transform for each index along a dimension.
+    """Applies each transform to one index of a tensor along ``dim``, and stacks the results.
 
     Args:
-        tseq: the transforms.
-        dim: the dimension.
-        cache_size: of every part.
+        tseq: the transforms, as many as the dimension has indices.
+        dim: the dimension. Default: 0.
+        cache_size: as for `ComposeTransform`.
     """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:

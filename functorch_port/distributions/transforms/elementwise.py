@@ -1,4 +1,4 @@
-"""Functions of a number: `ExpTransform`, `SigmoidTransform`, `PowerTransform`, `AffineTransform`, ..."""
+"""Elementwise transforms: `ExpTransform`, `SigmoidTransform`, `PowerTransform`, `AffineTransform`, ..."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .base import Transform
 
 
 class _Increasing(Transform):
-    """A growing function of a number."""
+    """The base of increasing functions of a number."""
 
     domain: Any = constraints.real
     codomain: Any = constraints.positive
@@ -51,7 +51,7 @@ class SoftplusTransform(_Increasing):
 
 
 class SigmoidTransform(_Increasing):
-    """``y = 1 / (1 + exp(-x))``, kept apart from 0 and 1."""
+    """``y = 1 / (1 + exp(-x))``, clamped away from 0 and 1."""
 
     codomain = constraints.unit_interval
 
@@ -59,20 +59,20 @@ class SigmoidTransform(_Increasing):
         return _clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        y = _apart(y)
+        y = _clamped(y)
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -F.softplus(-x) - F.softplus(x)
 
 
-def _apart(x: Tensor) -> Tensor:
+def _clamped(x: Tensor) -> Tensor:
     info = dtypes.finfo(x.dtype)
     return x.clamp(min=info.tiny, max=1.0 - info.eps)
 
 
 def _clipped_sigmoid(x: Tensor) -> Tensor:
-    return _apart(x.sigmoid())
+    return _clamped(x.sigmoid())
 
 
 class TanhTransform(_Increasing):
@@ -91,7 +91,7 @@ class TanhTransform(_Increasing):
 
 
 class AbsTransform(Transform):
-    """``y = |x|``; the inverse gives the positive one of both."""
+    """``y = |x|``. It is not one-to-one: the inverse returns the positive number ``y``."""
 
     domain = constraints.real
     codomain = constraints.positive
@@ -108,7 +108,7 @@ def _broadcast(shape: Any, *others: Any) -> Any:
 
 
 class PowerTransform(Transform):
-    """``y = x ** exponent``, of positive numbers.
+    """``y = x ** exponent`` for positive numbers.
 
     Args:
         exponent: a number or Tensor.
@@ -146,9 +146,8 @@ class AffineTransform(Transform):
     """``y = loc + scale * x``.
 
     Args:
-        loc: number or Tensor.
-        scale: number or Tensor.
-        event_dim: how many dimensions at the right make one value.
+        loc, scale: numbers or Tensors.
+        event_dim: the number of event dimensions. Default: 0, for numbers.
         cache_size: see `Transform`.
     """
 
@@ -206,10 +205,10 @@ class AffineTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The cumulative distribution function of a distribution, to the unit interval.
+    """The cumulative distribution function of a distribution, as a map to [0, 1].
 
     Args:
-        distribution: one that has ``cdf`` and ``icdf``.
+        distribution: a distribution with ``cdf`` and ``icdf``.
         cache_size: see `Transform`.
     """
 

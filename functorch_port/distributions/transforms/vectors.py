@@ -1,4 +1,4 @@
-"""Vectors to the simplex and to Cholesky factors, and matrices: `SoftmaxTransform`, `CorrCholeskyTransform`, ..."""
+"""Transforms of vectors and matrices, to the simplex, to Cholesky factors and to positive definite matrices."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from .elementwise import _clipped_sigmoid
 
 
 class CorrCholeskyTransform(Transform):
-    """Vectors of length ``n * (n - 1) / 2`` to Cholesky factors of correlation matrices, row by row by stick
-    breaking."""
+    """Maps vectors of length ``n * (n - 1) / 2`` to the Cholesky factors (n, n) of correlation matrices."""
 
     domain = constraints.real_vector
     codomain = constraints.corr_cholesky
@@ -64,7 +63,7 @@ class CorrCholeskyTransform(Transform):
 
 
 def _triangle_size(count: int) -> int:
-    """Rows of the matrix that has ``count`` elements below its diagonal."""
+    """The size of a square matrix with ``count`` elements below its diagonal."""
     return round((0.25 + 2 * count) ** 0.5 + 0.5)
 
 
@@ -106,7 +105,7 @@ class _OfVectors(Transform):
 
 
 class SoftmaxTransform(_OfVectors):
-    """Vectors to the simplex by softmax; not one-to-one, the inverse is the logarithm."""
+    """Maps vectors to the simplex by softmax. It is not one-to-one: the inverse is the logarithm."""
 
     def _call(self, x: Tensor) -> Tensor:
         weights = (x - x.max(-1, True)[0]).exp()
@@ -117,7 +116,10 @@ class SoftmaxTransform(_OfVectors):
 
 
 class StickBreakingTransform(_OfVectors):
-    """Vectors to the simplex with one dimension more: each number says which part of the rest is taken."""
+    """Maps vectors of length n to the simplex in n + 1 dimensions by stick breaking.
+
+    Each number determines which fraction of the rest of the stick its output takes.
+    """
 
     bijective = True
     _longer = 1
@@ -142,7 +144,7 @@ class StickBreakingTransform(_OfVectors):
 
 
 class LowerCholeskyTransform(Transform):
-    """Square matrices to lower triangular ones with a positive diagonal."""
+    """Maps square matrices to lower triangular ones with a positive diagonal, the exponential of the given one."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -155,7 +157,7 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """Square matrices to positive definite ones."""
+    """Maps square matrices to positive definite ones: ``L @ L.T`` with ``L`` from `LowerCholeskyTransform`."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite

@@ -35,8 +35,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     Raises:
         RuntimeError: if shapes do not match.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html
     """
 
     __module__ = "functorch_port.nn.modules.loss"  # PyTorch's, which pickles say

@@ -42,8 +42,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         ValueError: if the cutoffs are not increasing class indices.
         RuntimeError: if a target is out of range (not checked in a compiled function), or shapes do not match.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveLogSoftmaxWithLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveLogSoftmaxWithLoss.html
     """
 
     def __init__(

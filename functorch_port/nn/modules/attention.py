@@ -46,8 +46,7 @@ class MultiheadAttention(Module):
         >>> out.shape, weights.shape
         (torch.Size([3, 5, 8]), torch.Size([3, 5, 5]))
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html
     """
 
     __module__ = "functorch_port.nn.modules.activation"  # PyTorch's, which pickles say
@@ -139,10 +138,10 @@ class MultiheadAttention(Module):
         Args:
             query, key, value: see the class.
             key_padding_mask: (N, S); True (or -inf) at keys to ignore.
-            need_weights: return the weights too; False is faster.
+            need_weights: whether to return the weights; False is faster, and returns None for them.
             attn_mask: (L, S) or (N * heads, L, S); True (or -inf) where a query may not attend.
-            average_attn_weights: average the weights over the heads.
-            is_causal: a hint that ``attn_mask`` is the causal mask, which then need not be read.
+            average_attn_weights: whether to average the weights over the heads; else they are (N, heads, L, S).
+            is_causal: a hint that ``attn_mask`` is the causal mask, so that it need not be read.
         """
         mask_type = None if attn_mask is None else attn_mask.dtype
         key_padding_mask = _canonical_mask(

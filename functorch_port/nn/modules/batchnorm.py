@@ -84,7 +84,7 @@ class _NormBase(Module):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         version = local_metadata.get("version", None)
         if (version is None or version < 2) and self.track_running_stats:
-            # state dicts from before the counter existed
+            # state dicts without the counter, of old versions
             own = self.num_batches_tracked
             known = own is not None and not own.is_meta
             state_dict.setdefault(
@@ -94,8 +94,34 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    """Normalize each channel over the batch to mean 0 and variance 1, then scale and shift it.
+    """The base of the batch normalizations."""
 
+    #: for `func.replace_all_batch_norm_modules_`
+    _is_batch_norm = True
+
+    def _momentum_now(self, counting: bool) -> Any:
+        """The weight this batch gets in the running statistics."""
+        if self.momentum is not None:
+            return self.momentum
+        return 1.0 / (self.num_batches_tracked + 1).double() if counting else 0.0  # a tensor, for traces
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        counting = self.training and self.track_running_stats and self.num_batches_tracked is not None
+        momentum = self._momentum_now(counting)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        tracked = not self.training or self.track_running_stats
+        mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
+        out = F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+        if counting:
+            self.num_batches_tracked.add_(1)  # last: a batch of the wrong shape is not counted
+        return out
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalization of vectors or sequences, (N, C) or (N, C, L).
+
+    Each channel is normalized over the batch to mean 0 and variance 1, then scaled and shifted.
     Training uses the statistics of the batch and updates the running ones (with the unbiased variance); evaluation
     uses the running ones.
 
@@ -107,34 +133,6 @@ class _BatchNorm(_NormBase):
         track_running_stats: False always uses the statistics of the batch.
         bias: whether to shift, with `affine`.
         device, dtype: of parameters and buffers.
-    """
-
-    #: for `func.replace_all_batch_norm_modules_`
-    _is_batch_norm = True
-
-    def _momentum_now(self, counting: bool) -> Any:
-        """The weight this batch gets in the running statistics."""
-        if self.momentum is not None:
-            return self.momentum
-        return (
-            1.0 / (self.num_batches_tracked + 1).double() if counting else 0.0
-        )  # a tensor, so that it can be traced
-
-    def forward(self, input: Tensor) -> Tensor:
-        self._check_input_dim(input)
-        counting = self.training and self.track_running_stats and self.num_batches_tracked is not None
-        momentum = self._momentum_now(counting)
-        by_batch = self.training or (self.running_mean is None and self.running_var is None)
-        tracked = not self.training or self.track_running_stats
-        mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
-        out = F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
-        if counting:
-            self.num_batches_tracked.add_(1)  # last, so that a batch that does not fit is not counted
-        return out
-
-
-class BatchNorm1d(_BatchNorm):
-    """Batch normalization of vectors or sequences, (N, C) or (N, C, L).
 
     Example:
         >>> import functorch_port as torch
@@ -143,8 +141,7 @@ class BatchNorm1d(_BatchNorm):
         tensor([[-1.,  0.],
                 [ 1.,  0.]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -153,10 +150,9 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalization of images, (N, C, H, W).
+    """Batch normalization of images, (N, C, H, W); the arguments are those of `BatchNorm1d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -165,10 +161,9 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalization of volumes, (N, C, D, H, W).
+    """Batch normalization of volumes, (N, C, D, H, W); the arguments are those of `BatchNorm1d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm3d.html
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -188,6 +183,7 @@ class SyncBatchNorm(_BatchNorm):
         affine: whether to scale and shift.
         track_running_stats: False always uses the statistics of the batch.
         process_group: accepted and ignored.
+        bias: whether to shift, with `affine`.
         device, dtype: of parameters and buffers.
 
     Shape:
@@ -199,8 +195,7 @@ class SyncBatchNorm(_BatchNorm):
         >>> torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)[0]
         SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
     """
 
     def __init__(

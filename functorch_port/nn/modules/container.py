@@ -97,8 +97,7 @@ class Sequential(_Numbered):
           (1): ReLU()
         )
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Sequential.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Sequential.html
     """
 
     def __init__(self, *args: Any) -> None:
@@ -181,8 +180,7 @@ class ModuleList(_Numbered):
         >>> len(torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(3)]))
         3
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html
     """
 
     def __init__(self, modules: Iterable[Any] | None = None) -> None:
@@ -247,8 +245,7 @@ class ModuleDict(Module):
         >>> list(torch.nn.ModuleDict({"conv": torch.nn.Identity(), "act": torch.nn.ReLU()}))
         ['conv', 'act']
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleDict.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleDict.html
     """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
@@ -347,8 +344,7 @@ class ParameterList(Module):
         >>> params
         ParameterList(  (0): Parameter containing: [torch.float32 of size 2x3])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ParameterList.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ParameterList.html
     """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
@@ -410,7 +406,7 @@ class ParameterDict(Module):
     """A dict of parameters in insertion order. Tensors become parameters; other objects are kept unchanged.
 
     Args:
-        parameters: the initial values, a mapping or an iterable of (name, value) pairs.
+        parameters: the initial values, a mapping or an iterable of (name, value) pairs; a plain dict is sorted first.
 
     Example:
         >>> import functorch_port as torch
@@ -418,8 +414,7 @@ class ParameterDict(Module):
         >>> [name for name, _ in params.named_parameters()]
         ['left']
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ParameterDict.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ParameterDict.html
     """
 
     def __init__(self, parameters: Any = None) -> None:
@@ -486,7 +481,7 @@ class ParameterDict(Module):
         """Remove and return the last (name, value) pair."""
         key, _ = self._keys.popitem()
         value = self[key]
-        self._keys[key] = None  # __delitem__ takes it out again
+        self._keys[key] = None  # for __delitem__ below
         del self[key]
         return key, value
 

@@ -29,19 +29,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """Base of the convolutions.
-
-    Args:
-        in_channels, out_channels: channels of the input and the output.
-        kernel_size: size of the kernel, a number or one per dimension.
-        stride: stride of the kernel.
-        padding: number of elements added on both sides; "valid" for none, "same" to keep the size.
-        dilation: distance between the elements of the kernel.
-        groups: number of independent groups of channels.
-        bias: whether to add a bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        device, dtype: of the parameters.
-    """
+    """The base of the convolutions."""
 
     __constants__ = [
         "stride",
@@ -200,13 +188,12 @@ def _check_padding(padding: Any, stride: tuple[int, ...], padding_mode: str) -> 
 
 
 class Conv1d(_ConvNd):
-    """Convolution over sequences.
+    """Convolution over sequences; the arguments are those of `Conv2d`.
 
     Shape:
         (N, C, L) or (C, L); the weight is (out_channels, in_channels / groups, k).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv1d.html
     """
 
     _dimensions = 1
@@ -217,11 +204,14 @@ class Conv2d(_ConvNd):
 
     Args:
         in_channels, out_channels: channels of the input and the output.
-        kernel_size, stride, padding, dilation: a number, or (height, width).
+        kernel_size: size of the kernel: a number or (height, width), as for the next three.
+        stride: stride of the kernel.
         padding: number of elements added on both sides; "valid" for none, "same" to keep the size.
+        dilation: distance between the elements of the kernel.
         groups: number of independent groups of channels.
         bias: whether to add a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device, dtype: of the parameters.
 
     Shape:
         (N, C, H, W) or (C, H, W); the weight is (out_channels, in_channels / groups, kh, kw).
@@ -232,44 +222,26 @@ class Conv2d(_ConvNd):
         >>> conv(torch.ones(20, 16, 50, 100)).size()
         torch.Size([20, 33, 28, 100])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html
     """
 
     _dimensions = 2
 
 
 class Conv3d(_ConvNd):
-    """Convolution over volumes.
+    """Convolution over volumes; the arguments are those of `Conv2d`.
 
     Shape:
         (N, C, D, H, W) or (C, D, H, W); the weight is (out_channels, in_channels / groups, kd, kh, kw).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv3d.html
     """
 
     _dimensions = 3
 
 
 class _ConvTransposeNd(_ConvNd):
-    """Base of the transposed convolutions.
-
-    A transposed convolution maps the output shape of a convolution back to its input shape. With a stride, several
-    input sizes have the same output size; `output_padding` (or `output_size` in the call) chooses one.
-
-    Args:
-        in_channels, out_channels: channels of the input and the output.
-        kernel_size: size of the kernel, a number or one per dimension.
-        stride: stride of the kernel in the output.
-        padding: number of elements cropped on both sides of the output.
-        output_padding: number of elements added at the end of the output, less than the stride.
-        groups: number of independent groups of channels.
-        bias: whether to add a bias.
-        dilation: distance between the elements of the kernel.
-        padding_mode: "zeros".
-        device, dtype: of the parameters.
-    """
+    """The base of the transposed convolutions."""
 
     _is_transposed = True
 
@@ -356,13 +328,12 @@ _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """Transposed convolution over sequences.
+    """Transposed convolution over sequences; the arguments are those of `ConvTranspose2d`.
 
     Shape:
         (N, C, L) or (C, L); the weight is (in_channels, out_channels / groups, k).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose1d.html
     """
 
     _dimensions = 1
@@ -371,13 +342,20 @@ class ConvTranspose1d(_ConvTransposeNd):
 class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution over images.
 
+    A transposed convolution maps the output shape of a convolution back to its input shape. With a stride, several
+    input sizes have the same output size; `output_padding` (or `output_size` in the call) chooses one.
+
     Args:
         in_channels, out_channels: channels of the input and the output.
-        kernel_size, stride, padding, output_padding, dilation: a number, or (height, width).
+        kernel_size: size of the kernel: a number or (height, width), as for the next three.
+        stride: stride of the kernel in the output.
         padding: number of elements cropped on both sides of the output.
-        output_padding: number of elements added at the end of the output, less than the stride.
+        output_padding: number of elements added at the end of the output, less than the stride or the dilation.
         groups: number of independent groups of channels.
         bias: whether to add a bias.
+        dilation: distance between the elements of the kernel, a number or (height, width).
+        padding_mode: "zeros".
+        device, dtype: of the parameters.
 
     Shape:
         (N, C, H, W) or (C, H, W); the weight is (in_channels, out_channels / groups, kh, kw).
@@ -393,21 +371,19 @@ class ConvTranspose2d(_ConvTransposeNd):
         >>> up(torch.ones(1, 16, 6, 6), output_size=(12, 12)).size()
         torch.Size([1, 8, 12, 12])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html
     """
 
     _dimensions = 2
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """Transposed convolution over volumes.
+    """Transposed convolution over volumes; the arguments are those of `ConvTranspose2d`.
 
     Shape:
         (N, C, D, H, W) or (C, D, H, W); the weight is (in_channels, out_channels / groups, kd, kh, kw).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose3d.html
     """
 
     _dimensions = 3

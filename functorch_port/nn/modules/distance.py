@@ -17,8 +17,7 @@ class PairwiseDistance(Module):
         eps: keeps the gradient finite where the vectors are equal.
         keepdim: keep the last dimension, with size 1.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.PairwiseDistance.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.PairwiseDistance.html
     """
 
     __constants__ = ["norm", "eps", "keepdim"]
@@ -40,8 +39,7 @@ class CosineSimilarity(Module):
         dim: the dimension of the vectors.
         eps: lower bound of the norms, to avoid division by zero.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.CosineSimilarity.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.CosineSimilarity.html
     """
 
     __constants__ = ["dim", "eps"]

@@ -10,12 +10,7 @@ __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Fe
 
 
 class _DropoutNd(Module):
-    """Base of the dropout layers.
-
-    Args:
-        p: probability that an element is dropped.
-        inplace: change the input itself.
-    """
+    """The base of the dropout layers."""
 
     __constants__ = ["p", "inplace"]
 
@@ -45,8 +40,7 @@ class Dropout(_DropoutNd):
         >>> torch.nn.Dropout(0.2).eval()(torch.ones(3))
         tensor([1., 1., 1.])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -54,10 +48,9 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Drop whole channels of (N, C, L) or (C, L).
+    """`Dropout` of whole channels of (N, C, L) or (C, L).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout1d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -65,10 +58,9 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Drop whole channels of (N, C, H, W).
+    """`Dropout` of whole channels of (N, C, H, W).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout2d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -76,10 +68,9 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Drop whole channels of (N, C, D, H, W) or (C, D, H, W).
+    """`Dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout3d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -87,10 +78,9 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps the mean and variance of `SELU` activations.
+    """`Dropout` that keeps the mean and variance of `SELU` activations.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AlphaDropout.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AlphaDropout.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -100,8 +90,7 @@ class AlphaDropout(_DropoutNd):
 class FeatureAlphaDropout(_DropoutNd):
     """`AlphaDropout` of whole channels.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.FeatureAlphaDropout.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.FeatureAlphaDropout.html
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -23,8 +23,7 @@ class Flatten(Module):
         >>> torch.nn.Flatten()(torch.ones(32, 1, 5, 5)).size()
         torch.Size([32, 25])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Flatten.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Flatten.html
     """
 
     __constants__ = ["start_dim", "end_dim"]
@@ -56,8 +55,7 @@ class Unflatten(Module):
         >>> torch.nn.Unflatten(1, (2, 5, 5))(torch.ones(2, 50)).size()
         torch.Size([2, 2, 5, 5])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Unflatten.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Unflatten.html
     """
 
     __constants__ = ["dim", "unflattened_size"]

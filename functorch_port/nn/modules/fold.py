@@ -25,8 +25,7 @@ class Unfold(Module):
         >>> torch.nn.Unfold((2, 3))(torch.ones(2, 5, 3, 4)).size()
         torch.Size([2, 30, 4])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Unfold.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Unfold.html
     """
 
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]
@@ -52,8 +51,7 @@ class Fold(Module):
         output_size: size of the image, a number or (height, width).
         kernel_size, dilation, padding, stride: as for `Unfold`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Fold.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Fold.html
     """
 
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]

@@ -16,17 +16,7 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """Normalize each channel of each example to mean 0 and variance 1, then (with `affine`) scale and shift it.
-
-    Args:
-        num_features: number of channels.
-        eps: added to the variance.
-        momentum: weight of a batch in the running statistics.
-        affine: whether to scale and shift.
-        track_running_stats: keep running statistics, and use them in evaluation.
-        bias: whether to shift, with `affine`.
-        device, dtype: of parameters and buffers.
-    """
+    """The base of the instance normalizations."""
 
     _dimensions: int
 
@@ -108,10 +98,9 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalization of sequences, (N, C, L) or (C, L).
+    """Instance normalization of sequences, (N, C, L) or (C, L); the arguments are those of `InstanceNorm2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.InstanceNorm1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.InstanceNorm1d.html
     """
 
     _dimensions = 1
@@ -120,23 +109,32 @@ class InstanceNorm1d(_InstanceNorm):
 class InstanceNorm2d(_InstanceNorm):
     """Instance normalization of images, (N, C, H, W) or (C, H, W).
 
+    Each channel of each example is normalized to mean 0 and variance 1, then (with `affine`) scaled and shifted.
+
+    Args:
+        num_features: number of channels.
+        eps: added to the variance.
+        momentum: weight of a batch in the running statistics.
+        affine: whether to scale and shift.
+        track_running_stats: keep running statistics, and use them in evaluation.
+        bias: whether to shift, with `affine`.
+        device, dtype: of parameters and buffers.
+
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.InstanceNorm2d(1)(torch.tensor([[[[1., 3.]]]])).round(decimals=3)
         tensor([[[[-1.,  1.]]]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.InstanceNorm2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.InstanceNorm2d.html
     """
 
     _dimensions = 2
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalization of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Instance normalization of volumes, (N, C, D, H, W) or (C, D, H, W); see `InstanceNorm2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.InstanceNorm3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.InstanceNorm3d.html
     """
 
     _dimensions = 3

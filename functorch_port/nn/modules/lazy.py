@@ -1,4 +1,4 @@
-"""What lazy modules share, which infer the size of their input from the first batch."""
+"""Lazy modules: they infer the size of their input from the first batch."""
 
 from __future__ import annotations
 

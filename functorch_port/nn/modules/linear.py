@@ -25,8 +25,7 @@ class Identity(Module):
         >>> torch.nn.Identity(54, unused=0.1)(torch.ones(2))
         tensor([1., 1.])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Identity.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Identity.html
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -53,8 +52,7 @@ class Linear(Module):
         >>> torch.nn.Linear(20, 30)(torch.ones(128, 20)).size()
         torch.Size([128, 30])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html
     """
 
     __constants__ = ["in_features", "out_features"]
@@ -104,8 +102,7 @@ class Bilinear(Module):
     Shape:
         (..., in1_features) and (..., in2_features) to (..., out_features).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Bilinear.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Bilinear.html
     """
 
     __constants__ = ["in1_features", "in2_features", "out_features"]

@@ -45,13 +45,15 @@ LinearCrossEntropyOptions.__module__ = __name__  # PyTorch's, which pickles say
 class L1Loss(_Loss):
     """``|input - target|``.
 
+    Args:
+        reduction: "none", "mean" (the default) or "sum".
+
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.L1Loss()(torch.tensor([1., 2.]), torch.tensor([1., 4.]))
         tensor(1.)
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.L1Loss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.L1Loss.html
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -61,13 +63,15 @@ class L1Loss(_Loss):
 class MSELoss(_Loss):
     """``(input - target) ** 2``.
 
+    Args:
+        reduction: "none", "mean" (the default) or "sum".
+
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.MSELoss()(torch.tensor([1., 2.]), torch.tensor([1., 4.]))
         tensor(2.)
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MSELoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MSELoss.html
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -79,9 +83,9 @@ class SmoothL1Loss(_Loss):
 
     Args:
         beta: where the loss changes from quadratic to linear.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.SmoothL1Loss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.SmoothL1Loss.html
     """
 
     def __init__(
@@ -103,9 +107,9 @@ class HuberLoss(_Loss):
 
     Args:
         delta: where the loss changes from quadratic to linear.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.HuberLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.HuberLoss.html
     """
 
     __constants__ = ["reduction", "delta"]
@@ -126,6 +130,7 @@ class NLLLoss(_WeightedLoss):
     Args:
         weight: a factor per class; "mean" divides by the sum of the targets' factors.
         ignore_index: a target that adds nothing to the loss and its gradient.
+        reduction: "none", "mean" (the default) or "sum".
 
     Shape:
         input (N, C), (C) or (N, C, d1, ...); target the same without C.
@@ -133,8 +138,7 @@ class NLLLoss(_WeightedLoss):
     Raises:
         IndexError: if a target is out of range.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html
     """
 
     __constants__ = ["ignore_index", "reduction"]
@@ -168,7 +172,7 @@ class NLLLoss2d(NLLLoss):
         reduction: str = "mean",
     ) -> None:
         warnings.warn(
-            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement and see "
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement and see "
             "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
             FutureWarning,
             stacklevel=2,
@@ -183,6 +187,7 @@ class CrossEntropyLoss(_WeightedLoss):
         weight: a factor per class; with class indices, "mean" divides by the sum of the targets' factors.
         ignore_index: a class index that adds nothing to the loss and its gradient.
         label_smoothing: share of the target that is spread evenly over all classes.
+        reduction: "none", "mean" (the default) or "sum".
 
     Shape:
         input (N, C), (C) or (N, C, d1, ...); target the same without C (indices), or the same (probabilities).
@@ -195,8 +200,7 @@ class CrossEntropyLoss(_WeightedLoss):
         >>> torch.nn.CrossEntropyLoss()(torch.tensor([[1., 2., 3.]]), torch.tensor([2]))
         tensor(0.4076)
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
     """
 
     __constants__ = ["ignore_index", "reduction", "label_smoothing"]
@@ -230,9 +234,9 @@ class BCELoss(_WeightedLoss):
 
     Args:
         weight: factors that broadcast against the input.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.BCELoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.BCELoss.html
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -245,9 +249,9 @@ class BCEWithLogitsLoss(_Loss):
     Args:
         weight: factors that broadcast against the input.
         pos_weight: a factor per class for positive targets.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html
     """
 
     def __init__(
@@ -276,8 +280,7 @@ class KLDivLoss(_Loss):
             or "sum".
         log_target: the target holds log-probabilities.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html
     """
 
     def __init__(
@@ -301,9 +304,9 @@ class PoissonNLLLoss(_Loss):
         log_input: the rate is ``exp(input)``, otherwise ``input``.
         full: add Stirling's approximation of the constant term.
         eps: added inside the logarithm (without `log_input`), to keep it finite.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.PoissonNLLLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.PoissonNLLLoss.html
     """
 
     __constants__ = ["log_input", "full", "eps", "reduction"]
@@ -339,9 +342,9 @@ class GaussianNLLLoss(_Loss):
     Args:
         full: add the constant term.
         eps: lower bound of the variance.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.GaussianNLLLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.GaussianNLLLoss.html
     """
 
     __constants__ = ["full", "eps", "reduction"]
@@ -360,9 +363,9 @@ class HingeEmbeddingLoss(_Loss):
 
     Args:
         margin: the margin.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.HingeEmbeddingLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.HingeEmbeddingLoss.html
     """
 
     __constants__ = ["margin", "reduction"]
@@ -386,9 +389,9 @@ class CosineEmbeddingLoss(_Loss):
 
     Args:
         margin: from -1 to 1.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.CosineEmbeddingLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.CosineEmbeddingLoss.html
     """
 
     __constants__ = ["margin", "reduction"]
@@ -412,9 +415,9 @@ class MarginRankingLoss(_Loss):
 
     Args:
         margin: the margin.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MarginRankingLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MarginRankingLoss.html
     """
 
     __constants__ = ["margin", "reduction"]
@@ -436,8 +439,10 @@ class MarginRankingLoss(_Loss):
 class SoftMarginLoss(_Loss):
     """``log(1 + exp(-target * input))``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.SoftMarginLoss.html
+    Args:
+        reduction: "none", "mean" (the default) or "sum".
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.SoftMarginLoss.html
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -449,9 +454,9 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
     Args:
         weight: a factor per class.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiLabelSoftMarginLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiLabelSoftMarginLoss.html
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -463,8 +468,10 @@ class MultiLabelMarginLoss(_Loss):
 
     The target lists the target classes of each example; a -1 ends the list.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiLabelMarginLoss.html
+    Args:
+        reduction: "none", "mean" (the default) or "sum".
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiLabelMarginLoss.html
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -478,9 +485,9 @@ class MultiMarginLoss(_WeightedLoss):
         p: 1 or 2.
         margin: the margin.
         weight: a factor per class.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiMarginLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiMarginLoss.html
     """
 
     __constants__ = ["p", "margin", "reduction"]
@@ -524,8 +531,7 @@ class CTCLoss(_Loss):
     Raises:
         RuntimeError: if lengths do not match the tensors.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.CTCLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.CTCLoss.html
     """
 
     __constants__ = ["blank", "reduction"]
@@ -549,9 +555,9 @@ class TripletMarginLoss(_Loss):
         p: exponent of the norm.
         eps: keeps the gradient finite where vectors are equal.
         swap: use the distance from positive to negative instead, where it is the smaller one.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginLoss.html
     """
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
@@ -594,9 +600,9 @@ class TripletMarginWithDistanceLoss(_Loss):
         distance_function: maps two tensors to distances; default `PairwiseDistance`.
         margin: greater than 0.
         swap: use the distance from positive to negative instead, where it is the smaller one.
+        reduction: "none", "mean" (the default) or "sum".
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginWithDistanceLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginWithDistanceLoss.html
     """
 
     __constants__ = ["margin", "swap", "reduction"]

@@ -38,8 +38,7 @@ class LayerNorm(Module):
         >>> torch.nn.LayerNorm(2, elementwise_affine=False)(torch.tensor([[1., 3.]])).round(decimals=2)
         tensor([[-1.,  1.]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LayerNorm.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LayerNorm.html
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
@@ -89,8 +88,7 @@ class RMSNorm(Module):
     Shape:
         (N, *) to (N, *).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.RMSNorm.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.RMSNorm.html
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
@@ -141,8 +139,7 @@ class GroupNorm(Module):
     Shape:
         (N, C, *) to (N, C, *).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.GroupNorm.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.GroupNorm.html
     """
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
@@ -197,8 +194,7 @@ class LocalResponseNorm(Module):
     Shape:
         (N, C, ...), with at least three dimensions.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LocalResponseNorm.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LocalResponseNorm.html
     """
 
     __constants__ = ["size", "alpha", "beta", "k"]
@@ -232,8 +228,7 @@ class CrossMapLRN2d(Module):
     Shape:
         (N, C, H, W).
 
-    Reference:
-        https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/normalization.py
+    Reference: https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/normalization.py
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

@@ -17,11 +17,7 @@ __all__ = [
 
 
 class _PadNd(Module):
-    """Pad the last dimensions.
-
-    Args:
-        padding: a number for all sides, or (low, high) per dimension, last dimension first.
-    """
+    """The base of the padding layers."""
 
     __constants__ = ["padding"]
     _dimensions: int
@@ -39,11 +35,7 @@ class _PadNd(Module):
 
 
 class _CircularPadNd(_PadNd):
-    """Pad with the elements at the other end of the dimension.
-
-    Args:
-        padding: a number for all sides, or (low, high) per dimension, last dimension first.
-    """
+    """The base of the circular padding layers."""
 
     def _check_input_dim(self, input: Tensor) -> None:
         n = self._dimensions + 1
@@ -56,12 +48,7 @@ class _CircularPadNd(_PadNd):
 
 
 class _ConstantPadNd(_PadNd):
-    """Pad with a constant.
-
-    Args:
-        padding: a number for all sides, or (low, high) per dimension, last dimension first.
-        value: the constant.
-    """
+    """The base of the constant padding layers."""
 
     __constants__ = ["padding", "value"]
 
@@ -77,11 +64,7 @@ class _ConstantPadNd(_PadNd):
 
 
 class _ZeroPadNd(_ConstantPadNd):
-    """Pad with zeros.
-
-    Args:
-        padding: a number for all sides, or (low, high) per dimension, last dimension first.
-    """
+    """The base of the zero padding layers."""
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
@@ -90,9 +73,25 @@ class _ZeroPadNd(_ConstantPadNd):
         return f"{self.padding}"
 
 
+_WORDS = {
+    "Constant": "a constant",
+    "Zero": "zeros",
+    "Reflection": "the elements next to the edge, in reverse order",
+    "Replication": "copies of the element at the edge",
+    "Circular": "the elements at the other end of the dimension",
+}
+_DOC = """Pad the last {n} dimension(s) with {words}.
+
+    Args:
+        padding: a number for all sides, or (low, high) for each of these dimensions, the last dimension first.{value}
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.{name}.html
+    """
+
+
 def _layer(name: str, base: type[_PadNd], mode: str, n: int) -> type[_PadNd]:
-    reference = f"https://docs.pytorch.org/docs/stable/generated/torch.nn.{name}.html"
-    doc = f"{base.__doc__}\n    Reference:\n        {reference}\n    "
+    value = "\n        value: the constant." if base is _ConstantPadNd else ""
+    doc = _DOC.format(n=n, words=_WORDS[name.split("Pad")[0]], value=value, name=name)
     fields = {"_dimensions": n, "_mode": mode, "__doc__": doc, "__module__": __name__, "__qualname__": name}
     return type(name, (base,), fields)
 

@@ -1,4 +1,4 @@
-"""Pixel shuffle and its inverse."""
+"""Pixel shuffle, its inverse, and channel shuffle."""
 
 from __future__ import annotations
 

@@ -34,16 +34,7 @@ __all__ = [
 
 
 class _MaxPoolNd(Module):
-    """Max-pooling.
-
-    Args:
-        kernel_size: size of the window.
-        stride: stride of the window; default `kernel_size`.
-        padding: implicit minus-infinity padding on both sides, at most half the window.
-        dilation: distance between the elements of a window.
-        return_indices: also return the indices of the maxima.
-        ceil_mode: round the output size up, so that the last window may extend past the end.
-    """
+    """The base of the max-pooling layers."""
 
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
     return_indices: bool
@@ -77,10 +68,9 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """Max-pooling of sequences, (N, C, L) or (C, L).
+    """Max-pooling of sequences, (N, C, L) or (C, L); the arguments are those of `MaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool1d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -90,14 +80,21 @@ class MaxPool1d(_MaxPoolNd):
 class MaxPool2d(_MaxPoolNd):
     """Max-pooling of images, (N, C, H, W) or (C, H, W).
 
+    Args:
+        kernel_size: size of the window: a number, or one per spatial dimension, as for the next three.
+        stride: stride of the window; default `kernel_size`.
+        padding: padding by minus infinity on both sides, at most half the window.
+        dilation: distance between the elements of a window.
+        return_indices: also return the indices of the maxima.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
+
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.MaxPool2d(2)(torch.arange(16.).view(1, 4, 4))
         tensor([[[ 5.,  7.],
                  [13., 15.]]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -105,10 +102,9 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """Max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); the arguments are those of `MaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool3d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -116,7 +112,7 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _AvgPoolNd(Module):
-    """Base of the average-pooling layers."""
+    """The base of the average-pooling layers."""
 
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
     kernel_size: Any
@@ -128,17 +124,9 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """Average-pooling of sequences, (N, C, L) or (C, L).
+    """Average-pooling of sequences, (N, C, L) or (C, L); the arguments are those of `AvgPool2d` but the last.
 
-    Args:
-        kernel_size: size of the window.
-        stride: stride of the window; default `kernel_size`.
-        padding: zero padding on both sides, at most half the window.
-        ceil_mode: round the output size up, so that the last window may extend past the end.
-        count_include_pad: include the padding in the average.
-
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
     """
 
     def __init__(
@@ -167,16 +155,7 @@ def _single(value: Any) -> tuple[int, ...]:
 
 
 class _AvgPool2dOr3d(_AvgPoolNd):
-    """Average-pooling.
-
-    Args:
-        kernel_size: size of the window.
-        stride: stride of the window; default `kernel_size`.
-        padding: zero padding on both sides, at most half the window.
-        ceil_mode: round the output size up, so that the last window may extend past the end.
-        count_include_pad: include the padding in the average.
-        divisor_override: divide by this instead of the window size.
-    """
+    """The base of `AvgPool2d` and `AvgPool3d`."""
 
     __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
 
@@ -205,8 +184,21 @@ class _AvgPool2dOr3d(_AvgPoolNd):
 class AvgPool2d(_AvgPool2dOr3d):
     """Average-pooling of images, (N, C, H, W) or (C, H, W).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
+    Args:
+        kernel_size: size of the window: a number, or one per spatial dimension, as for the next two.
+        stride: stride of the window; default `kernel_size`.
+        padding: zero padding on both sides, at most half the window.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
+        count_include_pad: include the padding in the average.
+        divisor_override: divide by this instead of the window size.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.AvgPool2d(2)(torch.arange(16.).view(1, 4, 4))
+        tensor([[[ 2.5000,  4.5000],
+                 [10.5000, 12.5000]]])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -214,10 +206,9 @@ class AvgPool2d(_AvgPool2dOr3d):
 
 
 class AvgPool3d(_AvgPool2dOr3d):
-    """Average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); the arguments are those of `AvgPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -225,11 +216,7 @@ class AvgPool3d(_AvgPool2dOr3d):
 
 
 class _AdaptiveAvgPoolNd(Module):
-    """Adaptive average-pooling: the windows are chosen to give the requested output size.
-
-    Args:
-        output_size: a number or one per spatial dimension; None keeps the input's size.
-    """
+    """The base of the adaptive average-pooling layers."""
 
     __constants__ = ["output_size"]
 
@@ -242,10 +229,9 @@ class _AdaptiveAvgPoolNd(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Adaptive average-pooling of sequences, (N, C, L) or (C, L).
+    """Adaptive average-pooling of sequences, (N, C, L) or (C, L), to a number of elements; see `AdaptiveAvgPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -253,15 +239,17 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Adaptive average-pooling of images, (N, C, H, W) or (C, H, W).
+    """Adaptive average-pooling of images, (N, C, H, W) or (C, H, W): the windows follow from the output size.
+
+    Args:
+        output_size: a number or one per spatial dimension; None keeps the input's size.
 
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.AdaptiveAvgPool2d((5, 7))(torch.ones(1, 64, 8, 9)).size()
         torch.Size([1, 64, 5, 7])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -269,10 +257,9 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Adaptive average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Adaptive average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); see `AdaptiveAvgPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -280,12 +267,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
 
 class _AdaptiveMaxPoolNd(Module):
-    """Adaptive max-pooling: the windows are chosen to give the requested output size.
-
-    Args:
-        output_size: a number or one per spatial dimension; None keeps the input's size.
-        return_indices: also return the indices of the maxima.
-    """
+    """The base of the adaptive max-pooling layers."""
 
     __constants__ = ["output_size", "return_indices"]
 
@@ -299,10 +281,9 @@ class _AdaptiveMaxPoolNd(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Adaptive max-pooling of sequences, (N, C, L) or (C, L).
+    """Adaptive max-pooling of sequences, (N, C, L) or (C, L), to a number of elements; see `AdaptiveMaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool1d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -310,10 +291,13 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Adaptive max-pooling of images, (N, C, H, W) or (C, H, W).
+    """Adaptive max-pooling of images, (N, C, H, W) or (C, H, W): the windows follow from the output size.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
+    Args:
+        output_size: a number or one per spatial dimension; None keeps the input's size.
+        return_indices: also return the indices of the maxima.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -321,10 +305,9 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Adaptive max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Adaptive max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); see `AdaptiveMaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool3d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -332,14 +315,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _LPPoolNd(Module):
-    """Power-average pooling: ``(sum of x ** p) ** (1 / p)`` over windows.
-
-    Args:
-        norm_type: p; infinity gives the largest absolute value.
-        kernel_size: size of the window.
-        stride: stride of the window; default `kernel_size`.
-        ceil_mode: round the output size up, so that the last window may extend past the end.
-    """
+    """The base of the power-average pooling layers."""
 
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
@@ -363,10 +339,9 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """Power-average pooling of sequences, (N, C, L) or (C, L).
+    """Power-average pooling of sequences, (N, C, L) or (C, L); the arguments are those of `LPPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool1d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -374,15 +349,20 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """Power-average pooling of images, (N, C, H, W) or (C, H, W).
+    """Power-average pooling of images, (N, C, H, W) or (C, H, W): ``(sum of x ** p) ** (1 / p)`` over windows.
+
+    Args:
+        norm_type: p; infinity gives the largest absolute value.
+        kernel_size: size of the window.
+        stride: stride of the window; default `kernel_size`.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
 
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.LPPool2d(2, 2)(torch.tensor([[[3., 0.], [0., 4.]]]))
         tensor([[[5.]]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool2d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -390,10 +370,9 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """Power-average pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Power-average pooling of volumes, (N, C, D, H, W) or (C, D, H, W); the arguments are those of `LPPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool3d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -401,14 +380,7 @@ class LPPool3d(_LPPoolNd):
 
 
 class _FractionalMaxPoolNd(Module):
-    """Fractional max-pooling: max-pooling with random strides.
-
-    Args:
-        kernel_size: size of the window.
-        output_size: a number or one per spatial dimension.
-        output_ratio: ratio of the output size to the input size, between 0 and 1; in place of `output_size`.
-        return_indices: also return the indices of the maxima.
-    """
+    """The base of the fractional max-pooling layers."""
 
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     _dimensions: int
@@ -448,15 +420,20 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional max-pooling of images, (N, C, H, W) or (C, H, W).
+    """Fractional max-pooling of images, (N, C, H, W) or (C, H, W): max-pooling with random strides.
+
+    Args:
+        kernel_size: size of the window.
+        output_size: a number or one per spatial dimension.
+        output_ratio: ratio of the output size to the input size, between 0 and 1; in place of `output_size`.
+        return_indices: also return the indices of the maxima.
 
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.FractionalMaxPool2d(3, output_ratio=(0.5, 0.6))(torch.ones(2, 4, 50, 30)).size()
         torch.Size([2, 4, 25, 18])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool2d.html
     """
 
     _dimensions = 2
@@ -466,10 +443,9 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Fractional max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); see `FractionalMaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool3d.html
     """
 
     _dimensions = 3
@@ -479,13 +455,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
-    """Partial inverse of max-pooling: put the maxima back at their indices, zeros elsewhere.
-
-    Args:
-        kernel_size: size of the pooling window.
-        stride: stride of the pooling; default `kernel_size`.
-        padding: padding of the pooling.
-    """
+    """The base of the max-unpooling layers."""
 
     _dimensions: int
 
@@ -501,10 +471,9 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Partial inverse of `MaxPool1d`, for (N, C, L) or (C, L).
+    """The partial inverse of `MaxPool1d`; see `MaxUnpool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool1d.html
     """
 
     _dimensions = 1
@@ -514,7 +483,14 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Partial inverse of `MaxPool2d`, for (N, C, H, W) or (C, H, W).
+    """The partial inverse of `MaxPool2d`: puts the maxima back at their indices, and zeros elsewhere.
+
+    A call takes the maxima, their indices, and optionally the ``output_size``, where several are possible.
+
+    Args:
+        kernel_size: size of the pooling window.
+        stride: stride of the pooling; default `kernel_size`.
+        padding: padding of the pooling.
 
     Example:
         >>> import functorch_port as torch
@@ -524,8 +500,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
         tensor([[[0., 5.],
                  [0., 0.]]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool2d.html
     """
 
     _dimensions = 2
@@ -535,10 +510,9 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Partial inverse of `MaxPool3d`, for (N, C, D, H, W) or (C, D, H, W).
+    """The partial inverse of `MaxPool3d`; see `MaxUnpool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool3d.html
     """
 
     _dimensions = 3

@@ -47,8 +47,7 @@ class RNNBase(Module):
         proj_size: size to which the LSTM's output is projected; 0 for no projection.
         device, dtype: of the parameters.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.RNNBase.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.RNNBase.html
     """
 
     __constants__ = [
@@ -310,8 +309,7 @@ class RNN(RNNBase):
         >>> out.shape, h.shape
         (torch.Size([5, 2, 4]), torch.Size([2, 2, 4]))
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.RNN.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.RNN.html
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -352,8 +350,7 @@ class GRU(RNNBase):
         >>> out.shape, h.shape
         (torch.Size([5, 2, 8]), torch.Size([2, 2, 4]))
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.GRU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.GRU.html
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -387,8 +384,7 @@ class LSTM(RNNBase):
         >>> out.shape, h.shape, c.shape
         (torch.Size([2, 5, 4]), torch.Size([1, 2, 4]), torch.Size([1, 2, 4]))
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -445,8 +441,7 @@ class RNNCellBase(Module):
         num_chunks: number of gates, stacked along dimension 0 of the weights.
         device, dtype: of the parameters.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.RNNCell.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.RNNCell.html
     """
 
     __constants__ = ["input_size", "hidden_size", "bias"]
@@ -526,8 +521,7 @@ class RNNCell(RNNCellBase):
         >>> torch.nn.RNNCell(3, 4)(torch.ones(2, 3)).shape
         torch.Size([2, 4])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.RNNCell.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.RNNCell.html
     """
 
     __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
@@ -568,8 +562,7 @@ class LSTMCell(RNNCellBase):
         >>> h.shape, c.shape
         (torch.Size([2, 4]), torch.Size([2, 4]))
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTMCell.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTMCell.html
     """
 
     def __init__(
@@ -598,8 +591,7 @@ class GRUCell(RNNCellBase):
         >>> torch.nn.GRUCell(3, 4)(torch.ones(2, 3)).shape
         torch.Size([2, 4])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.GRUCell.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.GRUCell.html
     """
 
     def __init__(

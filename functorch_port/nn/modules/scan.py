@@ -62,8 +62,7 @@ class ScanStack(Module):
         >>> list(layers.state_dict())[:3], [p.shape for p in layers.parameters()]
         (['0.weight', '0.bias', '1.weight'], [torch.Size([12, 4, 4]), torch.Size([12, 4])])
 
-    Reference:
-        https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
+    Reference: https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
     """
 
     __module__ = "functorch_port.nn.modules"  # which pickles say
@@ -75,7 +74,10 @@ class ScanStack(Module):
         layers = list(modules)
         _check_layers(layers)
         if isinstance(remat, str) and not hasattr(jax.checkpoint_policies, remat):
-            raise ValueError(f"ScanStack: unknown remat, jax.checkpoint_policies has no {remat!r}")
+            raise ValueError(
+                "ScanStack: remat must be a bool, a policy or the name of one, and jax.checkpoint_policies has no "
+                f"{remat!r}"
+            )
         self.remat = remat
         self.count = len(layers)
         self.stacked = copy.deepcopy(layers[0])

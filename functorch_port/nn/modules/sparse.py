@@ -39,8 +39,7 @@ class Embedding(Module):
         >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2, 4, 5]])).size()
         torch.Size([1, 4, 3])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html
     """
 
     __constants__ = [
@@ -132,8 +131,8 @@ class Embedding(Module):
         """An Embedding with the given table.
 
         Args:
-            embeddings: (rows, columns).
-            freeze: do not train the table.
+            embeddings: the table (num_embeddings, embedding_dim).
+            freeze: whether the table requires no gradient. The other arguments are those of the class.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -178,8 +177,7 @@ class EmbeddingBag(Module):
         >>> bag(torch.tensor([1, 2, 4, 5, 4, 3]), torch.tensor([0, 4])).size()
         torch.Size([2, 3])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.EmbeddingBag.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.EmbeddingBag.html
     """
 
     __constants__ = [
@@ -287,8 +285,8 @@ class EmbeddingBag(Module):
         """An EmbeddingBag with the given table.
 
         Args:
-            embeddings: (rows, columns).
-            freeze: do not train the table.
+            embeddings: the table (num_embeddings, embedding_dim).
+            freeze: whether the table requires no gradient. The other arguments are those of the class.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")

@@ -108,8 +108,7 @@ class TransformerEncoderLayer(_Layer):
         >>> layer(torch.ones(3, 5, 8)).shape
         torch.Size([3, 5, 8])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoderLayer.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoderLayer.html
     """
 
     def __init__(
@@ -200,8 +199,7 @@ class TransformerDecoderLayer(_Layer):
         >>> layer(torch.ones(3, 4, 8), torch.ones(3, 5, 8)).shape
         torch.Size([3, 4, 8])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerDecoderLayer.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerDecoderLayer.html
     """
 
     def __init__(
@@ -329,8 +327,7 @@ class TransformerEncoder(Module):
         >>> torch.nn.TransformerEncoder(layer, num_layers=2)(torch.ones(3, 5, 8)).shape
         torch.Size([3, 5, 8])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoder.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoder.html
     """
 
     __constants__ = ["norm"]
@@ -419,8 +416,7 @@ class TransformerDecoder(Module):
         >>> torch.nn.TransformerDecoder(layer, num_layers=2)(torch.ones(3, 4, 8), torch.ones(3, 5, 8)).shape
         torch.Size([3, 4, 8])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerDecoder.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerDecoder.html
     """
 
     __constants__ = ["norm"]
@@ -482,8 +478,7 @@ class Transformer(Module):
         >>> model(torch.ones(3, 5, 8), torch.ones(3, 4, 8)).shape
         torch.Size([3, 4, 8])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Transformer.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Transformer.html
     """
 
     def __init__(

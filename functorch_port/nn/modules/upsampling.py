@@ -30,8 +30,7 @@ class Upsample(Module):
         >>> torch.nn.Upsample(scale_factor=2)(torch.tensor([[[1., 2.]]]))
         tensor([[[1., 1., 2., 2.]]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Upsample.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Upsample.html
     """
 
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
@@ -67,7 +66,7 @@ class Upsample(Module):
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"recompute_scale_factor": True, **state})  # as it was before there was a choice
+        super().__setstate__({"recompute_scale_factor": True, **state})  # of pickles without the option
 
     def extra_repr(self) -> str:
         what = "size" if self.scale_factor is None else "scale_factor"
@@ -81,8 +80,7 @@ class UpsamplingNearest2d(Upsample):
         size: the output size, a number or (height, width).
         scale_factor: factor of the input size, in place of `size`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingNearest2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingNearest2d.html
     """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
@@ -96,8 +94,7 @@ class UpsamplingBilinear2d(Upsample):
         size: the output size, a number or (height, width).
         scale_factor: factor of the input size, in place of `size`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingBilinear2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingBilinear2d.html
     """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:

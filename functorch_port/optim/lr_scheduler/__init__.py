@@ -1,10 +1,10 @@
-"""Learning-rate schedules: objects that edit ``group["lr"]`` of an optimizer after each epoch or step.
+"""Learning-rate schedules: each call of `step` sets ``group["lr"]`` of an optimizer's parameter groups.
 
-Most schedules are chainable: ``get_lr`` changes the current rate, so that several can act on one optimizer.
-``_get_closed_form_lr``, where there is one, gives the rate of any epoch directly.
+In these modules an epoch is one call of `step`, even where a schedule is stepped after every batch. Most schedules are
+chainable: ``get_lr`` multiplies the current rate, so several schedules can act on one optimizer.
+``_get_closed_form_lr`` computes the rate of any epoch from the initial rate.
 
-Reference:
-    https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
+Reference: https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
 """
 
 from .base import LRScheduler as LRScheduler
@@ -32,4 +32,4 @@ __all__ = [
 ]  # fmt: skip
 
 for _name in (*__all__, "_LRScheduler"):
-    globals()[_name].__module__ = __name__  # PyTorch's, which pickles say
+    globals()[_name].__module__ = __name__  # as in PyTorch, for pickles

@@ -1,4 +1,4 @@
-"""`LRScheduler`, the base class of the schedules, and what they share."""
+"""`LRScheduler`, the base class of the schedules, and their common functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ORDER_WARNING = (
 
 
 def _own(value: Any) -> Any:
-    """A number as it is, a tensor as a copy: what a schedule remembers must not change with the optimizer."""
+    """Copy a tensor, so that the schedule's value does not change with the optimizer's; a number needs no copy."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
@@ -41,7 +41,7 @@ def _values(optimizer: Optimizer, key: str) -> list[Any]:
 
 
 def _per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value for every group, from one for all or a list."""
+    """A list with one value for every group, from a number for all groups or a list."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         return [_own(value) for _ in range(count)]
@@ -67,12 +67,11 @@ def _check_optimizer(optimizer: Any) -> None:
 
 
 def _refuse_in_trace() -> None:
-    """A schedule counts epochs in Python, which a compiled function would do at its trace only."""
+    """Refuse to count epochs in a trace: the compiled function would not count them again."""
     if tracing.overlay:
         raise NotImplementedError(
-            "lr_scheduler.step() inside a compiled function: call it outside, after the compiled step. The "
-            "new rate takes "
-            "effect there without another trace"
+            "lr_scheduler.step() cannot run inside a compiled function: call it after the compiled step, which uses "
+            "the new rate without another trace"
         )
 
 
@@ -80,16 +79,16 @@ class LRScheduler:
     """Base class of all schedules. A subclass defines ``get_lr``.
 
     Args:
-        optimizer: its groups' ``lr`` are edited; ``initial_lr`` is added to them.
-        last_epoch: epochs already done; -1 for a fresh start.
+        optimizer: the optimizer; its groups get an entry ``initial_lr``.
+        last_epoch: the last epoch of the run to resume. Default: -1, a new run.
 
     Attributes:
-        base_lrs: the groups' initial rates.
-        last_epoch: number of `step` calls.
+        base_lrs: the groups' initial learning rates.
+        last_epoch: the current epoch: 0 for a new schedule; each `step` adds 1.
 
     Raises:
-        TypeError: if ``optimizer`` is not one.
-        KeyError: if ``last_epoch`` is given and the groups have no ``initial_lr``.
+        TypeError: ``optimizer`` is not an `Optimizer`.
+        KeyError: ``last_epoch`` is not -1, and a group has no ``initial_lr``.
 
     Example:
         >>> import functorch_port as torch
@@ -105,8 +104,7 @@ class LRScheduler:
         0.05
         0.025
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LRScheduler.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LRScheduler.html
     """
 
     _get_lr_called_within_step = False
@@ -145,26 +143,26 @@ class LRScheduler:
             setattr(self, name, False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer."""
+        """The schedule's attributes without the optimizer."""
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` of a like schedule gave."""
+        """Restore the result of `state_dict` of a schedule of the same class."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[Any]:
-        """The groups' rates as last set by this schedule."""
+        """The groups' learning rates that this schedule set last."""
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
-        """The groups' rates for epoch ``last_epoch``, for `step`; `get_last_lr` is for looking at them."""
+        """Compute the groups' rates of epoch ``last_epoch``. Only `step` calls this; read rates by `get_last_lr`."""
         raise NotImplementedError
 
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch and set the groups' rates. Call it after ``optimizer.step()``.
+        """Go to the next epoch and set the groups' learning rates. Call it after ``optimizer.step()``.
 
         Args:
-            epoch: deprecated: go to this epoch instead.
+            epoch: deprecated; the epoch to go to.
         """
         _refuse_in_trace()
         if self._step_count == 1:
@@ -190,7 +188,7 @@ class LRScheduler:
         self._last_lr = _values(self.optimizer, "lr")
 
     def _current(self, factor: float | None = None) -> list[Any]:
-        """The groups' present rates, times ``factor``."""
+        """The groups' current rates, times ``factor``."""
         if factor is None:
             return _values(self.optimizer, "lr")
         return [group["lr"] * factor for group in self.optimizer.param_groups]
@@ -209,7 +207,7 @@ class _LRScheduler(LRScheduler):
 
 
 def _watch_steps(optimizer: Optimizer) -> None:
-    """Have ``optimizer.step`` leave a note, so that a schedule can tell if it is called in order."""
+    """Make ``optimizer.step`` set ``_opt_called``, so that a schedule can warn about the wrong order of calls."""
     step = optimizer.step
     if hasattr(step, "_wrapped_by_lr_sched"):
         return

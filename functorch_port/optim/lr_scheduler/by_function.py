@@ -1,4 +1,4 @@
-"""Schedules by functions that the user gives: `LambdaLR`, `MultiplicativeLR`."""
+"""Schedules by the user's functions: `LambdaLR`, `MultiplicativeLR`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import LRScheduler
 
 
 class _ByFunction(LRScheduler):
-    """Schedules made from one function for all groups or a list of functions."""
+    """The base of schedules with one function for all groups, or one for each."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
@@ -24,7 +24,7 @@ class _ByFunction(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of the functions, the attributes of callable objects only."""
+        """The attributes without the optimizer and the functions; of callable objects, their attributes."""
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")}
         state["lr_lambdas"] = [
             None if isinstance(fn, types.FunctionType) else fn.__dict__.copy() for fn in self.lr_lambdas
@@ -32,7 +32,7 @@ class _ByFunction(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; the functions stay, callable objects get their attributes."""
+        """Restore the result of `state_dict`. Functions are kept; callable objects get their saved attributes."""
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
         for fn, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=False):
             if attributes is not None:
@@ -40,12 +40,15 @@ class _ByFunction(LRScheduler):
 
 
 class LambdaLR(_ByFunction):
-    """The initial rate times a function of the epoch.
+    """Sets the learning rate to the initial rate times a function of the epoch.
 
     Args:
-        optimizer: whose rates to set.
-        lr_lambda: function of the epoch, or one per group.
-        last_epoch: epochs already done.
+        optimizer: the optimizer.
+        lr_lambda: a function from the epoch to a factor, or a list with one for each group.
+        last_epoch: see `LRScheduler`.
+
+    Raises:
+        ValueError: the list does not have one function for each group.
 
     Example:
         >>> import functorch_port as torch
@@ -56,8 +59,7 @@ class LambdaLR(_ByFunction):
         >>> scheduler.get_last_lr()
         [0.05]
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LambdaLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LambdaLR.html
     """
 
     def get_lr(self) -> list[Any]:
@@ -66,15 +68,12 @@ class LambdaLR(_ByFunction):
 
 
 class MultiplicativeLR(_ByFunction):
-    """In every epoch the present rate times a function of the epoch.
+    """Multiplies the learning rate by a function of the epoch in every epoch.
 
     Args:
-        optimizer: whose rates to set.
-        lr_lambda: function of the epoch, or one per group.
-        last_epoch: epochs already done.
+        optimizer, lr_lambda, last_epoch: see `LambdaLR`. The function is first called with epoch 1.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.MultiplicativeLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.MultiplicativeLR.html
     """
 
     def get_lr(self) -> list[Any]:

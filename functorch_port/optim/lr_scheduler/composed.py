@@ -1,4 +1,4 @@
-"""Schedules of schedules: `SequentialLR`, `ChainedScheduler`."""
+"""Schedules that combine others: `SequentialLR`, `ChainedScheduler`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .plateau import ReduceLROnPlateau
 
 
 class _Composed(LRScheduler):
-    """Schedules that hold other schedules of the same optimizer."""
+    """The base of schedules that combine schedules of one optimizer."""
 
     _schedulers: Sequence[Any]
 
@@ -35,29 +35,30 @@ class _Composed(LRScheduler):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, with the state of the schedules inside."""
+        """The attributes without the optimizer, and the states of the combined schedules."""
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
         state["_schedulers"] = [s.state_dict() for s in self._schedulers]
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave, for the schedules inside too."""
+        """Restore the result of `state_dict`, also in the combined schedules."""
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "_schedulers"})
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=False):
             scheduler.load_state_dict(state)
 
 
 class SequentialLR(_Composed):
-    """One schedule after another; each starts from its own beginning at its milestone.
+    """Runs one schedule after another. Each starts at its epoch 0 when its milestone is reached.
 
     Args:
-        optimizer: whose rates to set.
+        optimizer: the optimizer.
         schedulers: the schedules, in order.
-        milestones: the epochs at which the second, third, ... schedule takes over.
-        last_epoch: epochs already done.
+        milestones: the epochs at which the second, third, ... schedule starts.
+        last_epoch: see `LRScheduler`.
 
     Raises:
-        ValueError: if the numbers of schedules and milestones do not fit, or optimizers differ.
+        ValueError: there is no schedule, one is a `ReduceLROnPlateau` or of another optimizer, or the number of
+            milestones is not that of the schedules minus 1.
 
     Example:
         >>> import functorch_port as torch
@@ -75,8 +76,7 @@ class SequentialLR(_Composed):
         [0.5]
         [0.25]
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.SequentialLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.SequentialLR.html
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class SequentialLR(_Composed):
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # The schedules took their first step when they were made; only the one in charge may keep it.
+        # Each schedule took its first step when it was made. Undo these steps, and repeat that of the first schedule.
         for group in optimizer.param_groups:
             _assign(group, "lr", group["initial_lr"])
         self.recursive_undo()
@@ -104,7 +104,7 @@ class SequentialLR(_Composed):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
-        """Take back the first step of all schedules inside."""
+        """Undo the first step of all combined schedules."""
         scheduler = self if sched is None else sched
         if hasattr(scheduler, "_schedulers"):
             for inner in scheduler._schedulers:
@@ -126,17 +126,16 @@ class SequentialLR(_Composed):
 
 
 class ChainedScheduler(_Composed):
-    """Several schedules at once, each acting on the rate that the one before it left.
+    """Steps several schedules at once; each changes the learning rate that the previous one set.
 
     Args:
-        schedulers: the schedules.
-        optimizer: whose rates to set; default: the first schedule's.
+        schedulers: the schedules, in order.
+        optimizer: the optimizer. Default: that of the first schedule.
 
     Raises:
-        ValueError: if there is none, or optimizers differ.
+        ValueError: there is no schedule, or one is a `ReduceLROnPlateau` or of another optimizer.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ChainedScheduler.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ChainedScheduler.html
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
@@ -151,7 +150,7 @@ class ChainedScheduler(_Composed):
         self._last_lr = _values(schedulers[-1].optimizer, "lr")
 
     def step(self) -> None:  # type: ignore[override]
-        """Go to the next epoch in all schedules."""
+        """Step all schedules."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = _values(self._schedulers[-1].optimizer, "lr")

@@ -10,22 +10,34 @@ from .base import LRScheduler, _refuse_in_trace
 
 
 def _cosine(position: float, length: float = 1) -> float:
-    """Two at the start of a half period, falling to zero at its end."""
+    """``1 + cos(pi * position / length)``: falls from 2 to 0 over ``length``."""
     return 1 + math.cos(math.pi * position / length)
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Lets the rate fall from its initial value to ``eta_min`` along a cosine, in ``T_max`` epochs (and rise
-    again after).
+    """Decreases the learning rate along half a cosine from its initial value to ``eta_min``, then increases it again.
+
+    The rate at epoch t is ``eta_min + (initial - eta_min) * (1 + cos(pi * t / T_max)) / 2``.
 
     Args:
-        optimizer: whose rates to set.
-        T_max: length of half a period.
-        eta_min: the lowest rate.
-        last_epoch: epochs already done.
+        optimizer: the optimizer.
+        T_max: half the period, in epochs.
+        eta_min: the lowest learning rate. Default: 0.
+        last_epoch: see `LRScheduler`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingLR.html
+    Example:
+        >>> import functorch_port as torch
+        >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+        >>> for epoch in range(3):
+        ...     print(f"{scheduler.get_last_lr()[0]:.1f}")
+        ...     optimizer.step()
+        ...     scheduler.step()
+        1.0
+        0.5
+        0.0
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingLR.html
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -40,7 +52,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and self.last_epoch > 0:
             return self._get_closed_form_lr()
         groups = self.optimizer.param_groups
-        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # the ratio below would divide by zero
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # else the ratio divides by zero
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
                 g["lr"] + (base - self.eta_min) * rise for g, base in zip(groups, self.base_lrs, strict=True)
@@ -54,21 +66,19 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Cosine annealing that starts again from the initial rate after ``T_0`` epochs, then ``T_0 * T_mult``,
-    and so on.
+    """Cosine annealing that restarts from the initial learning rate, first after ``T_0`` epochs.
 
     Args:
-        optimizer: whose rates to set.
-        T_0: epochs until the first restart.
-        T_mult: factor on the length after each restart.
-        eta_min: the lowest rate.
-        last_epoch: epochs already done.
+        optimizer: the optimizer.
+        T_0: the number of epochs until the first restart.
+        T_mult: each cycle has this many times the epochs of the previous one. Default: 1.
+        eta_min: the lowest learning rate. Default: 0.
+        last_epoch: see `LRScheduler`.
 
     Raises:
-        ValueError: for lengths that are not positive integers.
+        ValueError: ``T_0`` or ``T_mult`` is not a positive integer, or ``eta_min`` is not a number.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingWarmRestarts.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingWarmRestarts.html
     """
 
     def __init__(
@@ -93,7 +103,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go to the next epoch, or to ``epoch``, which may lie between two."""
+        """Go to the next epoch, or to ``epoch``, which may have a fraction: ``epoch + batch / batches``."""
         _refuse_in_trace()
         if epoch is None and self.last_epoch < 0:
             epoch = 0

@@ -1,4 +1,4 @@
-"""Cycles of the rate, with momentum against it: `CyclicLR`, `OneCycleLR`."""
+"""Cycles of the learning rate, with the momentum in opposite phase: `CyclicLR`, `OneCycleLR`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .cosine import _cosine
 
 
 class _WithMomentum(LRScheduler):
-    """Schedules that move the momentum (or the first beta) opposite to the rate."""
+    """The base of schedules that decrease the momentum (or the first beta) while the rate increases."""
 
     cycle_momentum: bool
 
@@ -39,26 +39,28 @@ class _WithMomentum(LRScheduler):
 
 
 class CyclicLR(_WithMomentum):
-    """Moves the rate up and down between ``base_lr`` and ``max_lr``, the momentum the other way; step after
-    each batch.
+    """Cycles the learning rate between ``base_lr`` and ``max_lr``. Call `step` after each batch.
 
     Args:
-        optimizer: whose rates to set.
-        base_lr, max_lr: the bounds, or one per group.
-        step_size_up, step_size_down: batches of the rising and the falling half.
-        mode: ``"triangular"``, ``"triangular2"`` (halved every cycle) or ``"exp_range"``
-            (``gamma**iteration``).
-        gamma: for ``"exp_range"``.
-        scale_fn: a function of one's own instead of ``mode``.
-        scale_mode: whether ``scale_fn`` gets the ``"cycle"`` or the ``"iterations"``.
-        cycle_momentum, base_momentum, max_momentum: whether and between which bounds momentum moves.
-        last_epoch: batches already done.
+        optimizer: the optimizer.
+        base_lr, max_lr: the lower and the upper bound, each a number or a list with one for each group.
+        step_size_up: the number of batches in which the rate rises. Default: 2000.
+        step_size_down: the number of batches in which it falls. Default: ``step_size_up``.
+        mode: how the amplitude changes: ``"triangular"`` (not at all), ``"triangular2"`` (halved after every cycle) or
+            ``"exp_range"`` (times ``gamma**iteration``).
+        gamma: the factor for ``"exp_range"``.
+        scale_fn: a function that returns the factor on the amplitude, in place of ``mode``.
+        scale_mode: whether ``scale_fn`` takes the number of the ``"cycle"`` or of the ``"iterations"``.
+        cycle_momentum: whether the momentum (or the first beta) falls from ``max_momentum`` to ``base_momentum`` while
+            the rate rises, and back.
+        base_momentum, max_momentum: the bounds of the momentum, as for the rate.
+        last_epoch: the last batch of the run to resume; see `LRScheduler`.
 
     Raises:
-        ValueError: for an unknown mode, lists of the wrong length, or an optimizer without momentum.
+        ValueError: the mode is unknown, a list has the wrong length, or there is no momentum to cycle: the optimizer
+            has neither ``momentum`` nor ``betas``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CyclicLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CyclicLR.html
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class CyclicLR(_WithMomentum):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """The factor on the height of cycle (or iteration) ``x``."""
+        """The factor on the amplitude in cycle (or iteration) ``x``."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -117,7 +119,7 @@ class CyclicLR(_WithMomentum):
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         at = cycle if self.scale_mode == "cycle" else self.last_epoch
-        # for every number anew, as an object with a state may count its calls
+        # called for every number, since an object with state may count its calls
         lrs = [
             low + (high - low) * height * self.scale_fn(at)
             for low, high in zip(self.base_lrs, self.max_lrs, strict=True)
@@ -129,7 +131,7 @@ class CyclicLR(_WithMomentum):
         return lrs
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of ``scale_fn``, the attributes of a callable object only."""
+        """The attributes without the optimizer and ``scale_fn``; of a callable object, its attributes."""
         state = super().state_dict()
         fn = state.pop("_scale_fn_custom")
         plain = fn is None or isinstance(fn, types.FunctionType)
@@ -137,7 +139,7 @@ class CyclicLR(_WithMomentum):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; ``scale_fn`` stays, a callable object gets its attributes."""
+        """Restore the result of `state_dict`. A callable object ``scale_fn`` gets its saved attributes."""
         state_dict = state_dict.copy()
         attributes = state_dict.pop("_scale_fn_custom")
         super().load_state_dict(state_dict)
@@ -146,26 +148,39 @@ class CyclicLR(_WithMomentum):
 
 
 class OneCycleLR(_WithMomentum):
-    """One rise to ``max_lr`` and one long fall far below the start, the momentum the other way; step after
-    each batch.
+    """The 1cycle policy: the learning rate rises to ``max_lr``, then falls. Call `step` after each batch.
 
     Args:
-        optimizer: whose rates to set.
-        max_lr: the top, or one per group.
-        total_steps: number of steps; or give ``epochs`` and ``steps_per_epoch``.
-        pct_start: the part of all steps that rises.
-        anneal_strategy: ``"cos"`` or ``"linear"``.
-        cycle_momentum, base_momentum, max_momentum: whether and between which bounds momentum moves.
+        optimizer: the optimizer.
+        max_lr: the highest learning rate, a number or a list with one for each group.
+        total_steps: the number of batches. Default: ``epochs * steps_per_epoch``.
+        epochs, steps_per_epoch: used if ``total_steps`` is None.
+        pct_start: the fraction of the steps in which the rate rises, a float.
+        anneal_strategy: the shape of both phases, ``"cos"`` or ``"linear"``.
+        cycle_momentum, base_momentum, max_momentum: see `CyclicLR`.
         div_factor: the rate starts at ``max_lr / div_factor``.
-        final_div_factor: and ends at that divided by this.
-        three_phase: fall as fast as it rose, and only then to the end.
-        last_epoch: batches already done.
+        final_div_factor: the rate ends at ``max_lr / div_factor / final_div_factor``.
+        three_phase: whether the rate first falls back to its initial value, in as many steps as it rose.
+        last_epoch: the last batch of the run to resume; see `LRScheduler`.
 
     Raises:
-        ValueError: for numbers out of range, or when stepped beyond the last step.
+        ValueError: a number is out of range, there is no momentum to cycle, or `step` is called more than
+            ``total_steps`` times.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.OneCycleLR.html
+    Example:
+        >>> import functorch_port as torch
+        >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0, momentum=0.9)
+        >>> scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5, pct_start=0.4)
+        >>> for batch in range(4):
+        ...     print(f"{scheduler.get_last_lr()[0]:.2f}")
+        ...     optimizer.step()
+        ...     scheduler.step()
+        0.04
+        1.00
+        0.75
+        0.25
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.OneCycleLR.html
     """
 
     def __init__(
@@ -248,7 +263,7 @@ def _total_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
 
 
 def _phases(pct_start: float, total_steps: int, three_phase: bool) -> list[dict[str, Any]]:
-    """Where each part of the cycle ends, and between which of the group's entries it moves."""
+    """The last step of each phase, and the entries of a group between which it anneals."""
     keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
     rise = (float(pct_start * total_steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")
     if three_phase:

@@ -1,4 +1,4 @@
-"""A schedule by a metric: `ReduceLROnPlateau`."""
+"""`ReduceLROnPlateau`: a schedule that depends on a metric."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from .base import _EPOCH_WARNING, LRScheduler, _assign, _check_optimizer, _refus
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiplies the rate by ``factor`` when a metric has not improved for more than ``patience`` epochs.
+    """Multiplies the learning rate by ``factor`` when a metric has not improved for more than ``patience`` epochs.
 
     Args:
-        optimizer: whose rates to set.
-        mode: ``"min"`` if lower is better, ``"max"`` if higher is.
-        factor: below 1.
-        patience: epochs without improvement that are let pass.
-        threshold: smallest change that counts as improvement.
-        threshold_mode: whether ``threshold`` is a part of the best value (``"rel"``) or a difference
-            (``"abs"``).
-        cooldown: epochs to wait after a change.
-        min_lr: lower bound, or one per group.
-        eps: changes smaller than this are not made.
+        optimizer: the optimizer.
+        mode: ``"min"`` if the metric should fall, ``"max"`` if it should rise.
+        factor: the factor, below 1. Default: 0.1.
+        patience: the number of epochs without improvement to tolerate.
+        threshold: an improvement must be larger than this.
+        threshold_mode: whether ``threshold`` is relative to the best value (``"rel"``) or absolute (``"abs"``).
+        cooldown: the number of epochs after a change in which the metric has no effect on the rate.
+        min_lr: the lowest rate, a number or a list with one for each group.
+        eps: a change of at most this much is not made.
 
     Raises:
-        ValueError: for a factor of 1 or more, an unknown mode, or a list of bounds of the wrong length.
+        ValueError: the factor is 1 or more, a mode is unknown, or the list does not have one bound for each group.
 
     Example:
         >>> import functorch_port as torch
@@ -37,8 +36,7 @@ class ReduceLROnPlateau(LRScheduler):
         >>> scheduler.get_last_lr()
         [0.05]
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ReduceLROnPlateau.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ReduceLROnPlateau.html
     """
 
     def __init__(
@@ -86,22 +84,22 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold_mode = threshold_mode
 
     def _reset(self) -> None:
-        """Forget what was seen."""
+        """Forget all metrics."""
         self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether a change was made a short while ago."""
+        """Whether the cooldown after the last change is still on."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Look at the metric of one epoch.
+        """End an epoch: compare its metric with the best one, and change the learning rates if that is due.
 
         Args:
-            metrics: a number or a one-element tensor.
-            epoch: deprecated.
+            metrics: the metric, a number or a one-element tensor.
+            epoch: deprecated; the number of the epoch.
         """
         _refuse_in_trace()
         current = float(metrics)
@@ -149,6 +147,6 @@ class ReduceLROnPlateau(LRScheduler):
                 _assign(group, "lr", new)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` of a like schedule gave."""
+        """Restore the result of `state_dict`."""
         self.__dict__.update(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)

@@ -12,16 +12,15 @@ from .base import LRScheduler
 
 
 class StepLR(LRScheduler):
-    """Multiplies the rate by ``gamma`` every ``step_size`` epochs.
+    """Multiplies the learning rate by ``gamma`` every ``step_size`` epochs; `LRScheduler` has an example.
 
     Args:
-        optimizer: whose rates to set.
-        step_size: epochs between two changes.
-        gamma: the factor.
-        last_epoch: epochs already done.
+        optimizer: the optimizer.
+        step_size: the number of epochs between two changes.
+        gamma: the factor. Default: 0.1.
+        last_epoch: see `LRScheduler`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.StepLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.StepLR.html
     """
 
     def __init__(
@@ -41,16 +40,15 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiplies the rate by ``gamma`` at each milestone (once for each time the milestone is listed).
+    """Multiplies the learning rate by ``gamma`` at each milestone.
 
     Args:
-        optimizer: whose rates to set.
-        milestones: epochs of the changes.
-        gamma: the factor.
-        last_epoch: epochs already done.
+        optimizer: the optimizer.
+        milestones: the epochs of the changes; an epoch that is listed twice changes the rate twice.
+        gamma: the factor. Default: 0.1.
+        last_epoch: see `LRScheduler`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.MultiStepLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.MultiStepLR.html
     """
 
     def __init__(
@@ -71,19 +69,18 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Multiplies the rate by ``factor`` for the first ``total_iters`` epochs.
+    """Multiplies the learning rate by ``factor`` for the first ``total_iters`` epochs.
 
     Args:
-        optimizer: whose rates to set.
-        factor: between 0 and 1.
-        total_iters: number of epochs.
-        last_epoch: epochs already done.
+        optimizer: the optimizer.
+        factor: the factor, at most 1. As in PyTorch, 0 raises a ZeroDivisionError after ``total_iters`` epochs.
+        total_iters: the number of epochs. Default: 5.
+        last_epoch: see `LRScheduler`.
 
     Raises:
-        ValueError: for a factor out of range.
+        ValueError: ``factor`` is not in [0, 1].
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ConstantLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ConstantLR.html
     """
 
     def __init__(
@@ -107,21 +104,31 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Moves the factor on the rate from ``start_factor`` to ``end_factor`` linearly over ``total_iters``
-    epochs.
+    """Changes the learning rate linearly over the first ``total_iters`` epochs, for example to warm up.
 
     Args:
-        optimizer: whose rates to set.
-        start_factor: above 0, up to 1.
-        end_factor: between 0 and 1.
-        total_iters: number of epochs.
-        last_epoch: epochs already done.
+        optimizer: the optimizer.
+        start_factor: the factor on the rate at epoch 0. Default: 1/3.
+        end_factor: the factor from epoch ``total_iters`` on. Default: 1.
+        total_iters: the number of epochs. Default: 5.
+        last_epoch: see `LRScheduler`.
 
     Raises:
-        ValueError: for a factor out of range.
+        ValueError: ``start_factor`` is not in (0, 1], or ``end_factor`` not in [0, 1].
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LinearLR.html
+    Example:
+        >>> import functorch_port as torch
+        >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+        >>> for epoch in range(3):
+        ...     print(scheduler.get_last_lr())
+        ...     optimizer.step()
+        ...     scheduler.step()
+        [0.5]
+        [0.75]
+        [1.0]
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LinearLR.html
     """
 
     def __init__(
@@ -161,15 +168,14 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiplies the rate by ``gamma`` every epoch.
+    """Multiplies the learning rate by ``gamma`` every epoch.
 
     Args:
-        optimizer: whose rates to set.
+        optimizer: the optimizer.
         gamma: the factor.
-        last_epoch: epochs already done.
+        last_epoch: see `LRScheduler`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ExponentialLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ExponentialLR.html
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
@@ -185,16 +191,15 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Lets the rate fall to zero over ``total_iters`` epochs as ``(1 - epoch / total_iters) ** power``.
+    """Multiplies the initial learning rate by ``(1 - epoch / total_iters) ** power``; it is 0 from ``total_iters`` on.
 
     Args:
-        optimizer: whose rates to set.
-        total_iters: number of epochs.
-        power: the exponent.
-        last_epoch: epochs already done.
+        optimizer: the optimizer.
+        total_iters: the number of epochs. Default: 5.
+        power: the exponent. Default: 1.
+        last_epoch: see `LRScheduler`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.PolynomialLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.PolynomialLR.html
     """
 
     def __init__(

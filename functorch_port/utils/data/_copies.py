@@ -14,7 +14,7 @@ import numpy as np
 from functorch_port._array.storage import Storage
 from functorch_port._random.generator import default_generator
 
-# code; arrays that nobody can write to; files in memory, which processes share as well
+# code, immutable arrays, and memory-mapped files, which forked processes share too
 _SHARED = (type, types.FunctionType, types.ModuleType, jax.Array, np.memmap)
 
 
@@ -33,7 +33,7 @@ def copies(parts: tuple[Any, ...], count: int) -> list[tuple[Any, ...]]:
         return [pickler.load() for _ in range(count)]
     except NotImplementedError:
         raise
-    except Exception:  # nested too deeply, or its class has rules of its own
+    except Exception:  # nested too deeply, or its class refuses to be pickled
         return [tuple(map(copy.copy, parts)) for _ in range(count)]
 
 
@@ -68,7 +68,7 @@ class _Pickler(pickle.Pickler):
             reduced = obj.__reduce_ex__(5)
         except Exception:
             return self._keep(obj)
-        return self._keep(obj) if isinstance(reduced, str) else reduced  # else a global by its name
+        return self._keep(obj) if isinstance(reduced, str) else reduced  # others are pickled by name
 
     def _keep(self, obj: Any) -> Any:
         self._kept.append(obj)

@@ -14,10 +14,10 @@ __all__ = ["Position"]
 class Position:
     """The position of a loader in its current pass, which can be saved and resumed.
 
-    The random states at the start of a pass determine its order, so these are saved, with the number of batches done.
-    To resume, the pass is started again with these states, the batches done are skipped, and the current random states
-    are restored. This works for shuffling, workers and user-defined samplers, unless a sampler draws during the pass
-    from a generator that other code uses too. A dataset with its own state must save it itself.
+    The random states at the start of a pass determine its order. They are saved with the number of batches done and the
+    current random states. A resumed run starts the pass again with the first states, skips the batches done, and
+    restores the current states. This works for shuffling, workers and user-defined samplers, unless a sampler draws
+    during the pass from a generator that other code uses too. The state of a dataset is not saved.
 
     Args:
         loader: a `DataLoader`.
@@ -44,7 +44,7 @@ class Position:
         return loader._position or cls(loader)
 
     def _generators(self) -> list[Generator]:
-        """The generators of the loader and its samplers; the order also depends on the global random states."""
+        """The generators of the loader and its samplers."""
         places = [self._loader, self._loader.batch_sampler, self._loader.sampler]
         places += [getattr(place, "sampler", None) for place in places]
         found = [getattr(place, "generator", None) for place in places]
@@ -66,7 +66,7 @@ class Position:
     def state_dict(self) -> dict[str, Any]:
         """The random states at the start of the pass and now, and the number of batches done."""
         now, iterator = RandomState(self._generators()), self._iterator()
-        if self._goes_on is not None:  # it still is where it was
+        if self._goes_on is not None:  # not resumed yet
             began, count, now = self._goes_on
         elif iterator is None or iterator._ended or self._began is None:
             return {"began": None, "batches": 0, "now": now.plain()}

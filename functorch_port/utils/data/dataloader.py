@@ -46,7 +46,7 @@ class _DatasetKind:
 
 
 class _InfiniteConstantSampler(Sampler):
-    """The sampler for an iterable dataset, which itself determines its end: yields None forever."""
+    """The sampler of an iterable dataset. It yields None forever; the dataset determines the end."""
 
     def __iter__(self) -> Iterator[None]:
         while True:
@@ -56,32 +56,34 @@ class _InfiniteConstantSampler(Sampler):
 class DataLoader(Generic[T]):
     """An iterable over batches of a dataset.
 
-    Everything is loaded in the calling process. With ``num_workers > 0`` the workers take turns in this process, each
-    with its own seeds and copies of the dataset, ``collate_fn`` and ``worker_init_fn``, so that ``get_worker_info``,
-    augmentation and stateful datasets give PyTorch's batches; a warning says once that no processes are started.
-    Attributes of modules and classes, and variables of closures, are not copied; killing a worker kills the process.
-    An exception in a worker is raised in place of its batch, with the same type and the worker's traceback as message;
-    iteration may continue after it. A batch of a ``TensorDataset`` (also through ``Subset``) with the default collate
-    function is a single indexing operation. A worker uses the random state of the process while it works: other threads
-    should not draw from the default generators meanwhile.
+    All batches are loaded in the calling process. With ``num_workers > 0`` the workers take turns in this process, as a
+    warning says once. Each worker has its own seed and its own copies of the dataset, ``collate_fn`` and
+    ``worker_init_fn``, so that augmentation and stateful datasets give PyTorch's batches. Attributes of modules and
+    classes, and variables of closures, are not copied. A worker sets the random states of the process while it works,
+    so other threads should not draw from the default generators at that time.
+
+    An exception in a worker is raised in place of its batch, with the same type and the worker's traceback as message.
+    Iteration may continue after it. With the default collate function, a batch of a ``TensorDataset`` (or a ``Subset``
+    of one) is a single indexing operation.
 
     Args:
         dataset: a map-style or iterable-style dataset, or anything with ``__getitem__`` and ``__len__``.
         batch_size: samples per batch; None disables batching.
         shuffle: use a new random order in every pass.
-        sampler: an iterable of indices, in place of ``shuffle``.
+        sampler: an iterable of indices that determines the order, in place of ``shuffle``.
         batch_sampler: an iterable of lists of indices, in place of ``batch_size``, ``shuffle``, ``sampler`` and
             ``drop_last``.
-        num_workers: see above.
-        collate_fn: list of samples -> batch; default ``default_collate``, or ``default_convert`` without batching.
+        num_workers: the number of workers; see above.
+        collate_fn: a function from a list of samples to a batch. Default: ``default_collate``, or ``default_convert``
+            without batching.
         pin_memory: accepted and ignored; JAX stages transfers itself.
         drop_last: drop a smaller last batch.
-        timeout: accepted with workers and ignored; nothing has to be waited for.
-        worker_init_fn: called once per worker with its index.
+        timeout: ignored with workers, as none is waited for; must be 0 without workers.
+        worker_init_fn: a function that is called in each new worker with its number.
         multiprocessing_context: checked and ignored.
-        generator: the generator of the order and the base seed; default: the default generator.
-        prefetch_factor: number of batches per worker whose indices are drawn ahead, as in PyTorch.
-        persistent_workers: workers keep their dataset copies and random states from pass to pass.
+        generator: the generator of the order and the workers' seeds. Default: the default generator.
+        prefetch_factor: the number of batches per worker whose indices are drawn ahead. Default: 2 with workers.
+        persistent_workers: keep the workers, with their datasets and random states, from pass to pass.
         pin_memory_device, in_order: accepted and ignored.
 
     Raises:
@@ -110,7 +112,7 @@ class DataLoader(Generic[T]):
     prefetch_factor: int | None
     _iterator: _BaseDataLoaderIter | None
     _initialized = False
-    #: notes where its passes are, for a checkpoint
+    #: the position in the current pass, for checkpoints
     _position: Position | None = None
 
     def __init__(
@@ -327,7 +329,7 @@ def _tensor_batch(dataset: Any, indices: Any) -> list[Tensor] | None:
     try:
         batch = [taken(tensor, rows) for tensor in dataset.tensors]
     except IndexError:
-        return None  # the ordinary way raises PyTorch's error
+        return None  # indexing sample by sample raises PyTorch's error
     found = [tensor for tensor in batch if tensor is not None]
     return found if rows.size and len(found) == len(batch) else None
 
@@ -408,10 +410,11 @@ class _BaseDataLoaderIter:
                 skip()
             except StopIteration:
                 raise RuntimeError(
-                    f"the DataLoader has {done} batches, but {count} were done in the pass to resume"
+                    f"the DataLoader has {done} batches, but {count} were done in the pass to resume: use the "
+                    "dataset and the batch size of that run"
                 ) from None
             except Exception:
-                self._num_failed += 1  # as it did then
+                self._num_failed += 1  # the failure counts as a batch, as before
         self._num_yielded = count - self._num_failed
 
     def _too_many(self) -> str:
@@ -463,7 +466,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
 
 class _WorkersIter(_BaseDataLoaderIter):
-    """The batches of the workers in PyTorch's order, each loaded on demand."""
+    """Iterates over the batches of the workers in PyTorch's order; each is loaded on demand."""
 
     def __init__(self, loader: DataLoader) -> None:
         _tell_about_workers()
@@ -473,7 +476,7 @@ class _WorkersIter(_BaseDataLoaderIter):
         self._prefetch = loader.prefetch_factor * loader.num_workers
         parts = copies((loader.dataset, loader.collate_fn, loader.worker_init_fn), loader.num_workers)
         self._workers = [self._start(loader, number, *own) for number, own in enumerate(parts)]
-        self._sampler_iter = iter(self._index_sampler)  # a second time, as PyTorch does
+        self._sampler_iter = iter(self._index_sampler)  # started twice, as in PyTorch
         self._begin()
 
     def _start(self, loader: DataLoader, number: int, dataset: Any, collate_fn: Any, init_fn: Any) -> Worker:
@@ -484,7 +487,7 @@ class _WorkersIter(_BaseDataLoaderIter):
     def _reset(self, loader: DataLoader) -> None:
         super()._reset(loader)
         if hasattr(self, "_workers"):
-            while self._tasks:  # a process would have done them meanwhile
+            while self._tasks:  # a worker process would have done them
                 self._do_task()
             for worker in self._workers:
                 worker.begin()

@@ -118,7 +118,7 @@ class RandomSampler(Sampler[int]):
 
     def _permutations(self, n: int, generator: Generator) -> Iterator[int]:
         whole, rest = divmod(self.num_samples, n)
-        for count in [n] * whole + [rest]:  # the last permutation is drawn even where nothing of it is used
+        for count in [n] * whole + [rest]:  # the last permutation is drawn even if none of it is used
             yield from torch.randperm(n, generator=generator).tolist()[:count]
 
     def __len__(self) -> int:

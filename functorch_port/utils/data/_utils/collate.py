@@ -18,13 +18,13 @@ _CANNOT = "default_collate: batch must contain tensors, numpy arrays, numbers, d
 
 
 def _refill(sample: Any, items: list[tuple[Any, Any]]) -> Any:
-    """A container of ``sample``'s kind with ``items`` (key or position, new value), else a dict or list."""
+    """A container of ``sample``'s type with ``items``, pairs of a key or position and a value; else a dict or list."""
     mapping = isinstance(sample, Mapping)
     plain: Any = dict(items) if mapping else [value for _, value in items]
     try:
         if not isinstance(sample, MutableMapping | MutableSequence):
             return type(sample)(plain)
-        twin: Any = copy.copy(sample)  # a subclass may carry more than its items
+        twin: Any = copy.copy(sample)  # a subclass may have attributes
         if mapping:
             twin.update(plain)
         else:
@@ -36,9 +36,9 @@ def _refill(sample: Any, items: list[tuple[Any, Any]]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """Numpy arrays and numpy numbers inside ``data`` become tensors; everything else stays as it is.
+    """Convert numpy arrays and numbers in nested containers to tensors; other values stay. A tuple becomes a list.
 
-    What a ``DataLoader`` applies to each sample when batching is off.
+    A ``DataLoader`` without batching applies this function to each sample.
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_convert
     """
@@ -113,31 +113,31 @@ def collate_numpy_array_fn(batch: Any, *, collate_fn_map: dict | None = None) ->
 
 
 def _plain(table: dict | None) -> bool:
-    """Whether tensors are collated by stacking, so that arrays may be stacked before they become tensors."""
+    """Whether the table collates tensors by stacking, so that numpy may stack arrays."""
     return table is not None and table.get(Tensor) is collate_tensor_fn
 
 
 def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Tensor:
-    """Numpy numbers as one tensor of their type, or of the one that PyTorch promotes their types to."""
+    """Make one tensor of numpy numbers, of their common type or of PyTorch's promoted type."""
     return torch.as_tensor(np.asarray(batch) if len(set(map(type, batch))) == 1 else list(batch))
 
 
 def collate_float_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Tensor:
-    """Python floats as float64."""
+    """Make a float64 tensor of Python floats."""
     return torch.tensor(batch, dtype=torch.float64)
 
 
 def collate_int_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Tensor:
-    """Python ints (and bools) as one tensor."""
+    """Make one tensor of Python ints or bools."""
     return torch.tensor(batch)
 
 
 def collate_str_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Any:
-    """Text stays a list."""
+    """Return the list of strings unchanged."""
     return batch
 
 
-#: element type -> collate function; programs may add to it.
+#: element type -> collate function; programs may add entries
 default_collate_fn_map: dict[Any, Callable[..., Any]] = {
     Tensor: collate_tensor_fn,
     np.ndarray: collate_numpy_array_fn,
@@ -150,10 +150,10 @@ default_collate_fn_map: dict[Any, Callable[..., Any]] = {
 
 
 def default_collate(batch: Any) -> Any:
-    """A batch as tensors with a new first dimension, inside the containers the samples have.
+    """Collate a list of samples to a batch: tensors with a new first dimension, in the samples' containers.
 
-    Tensors, numpy arrays and numbers are stacked (floats as float64), text stays a list, mappings, named
-    tuples and sequences are collated member by member (a plain tuple gives a list).
+    Tensors, numpy arrays and numbers are stacked (Python floats as float64). Strings stay a list. Mappings, named
+    tuples and sequences are collated member by member; a plain tuple becomes a list.
 
     Example:
         >>> from functorch_port.utils.data import default_collate

@@ -1,7 +1,7 @@
-"""What a data loading worker is here: not a process, but its own seeds and its own copy of the dataset.
+"""Data loading workers. A worker is not a process, but random states and a copy of the dataset.
 
-JAX and forked processes do not go together, so a loader with ``num_workers > 0`` does its workers' work in
-the main process, in the order, with the random numbers and with the errors that PyTorch's worker processes have.
+JAX does not work in forked processes, so a loader with ``num_workers > 0`` runs its workers in the main process, with
+the order, random numbers and errors of PyTorch's worker processes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from functorch_port._random.generator import Generator, default_generator
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """What ``get_worker_info`` tells inside a worker.
+    """The result of `get_worker_info` in a worker.
 
     Attributes:
         id: the worker's number, from 0.
-        num_workers: how many there are.
-        seed: the seed of this worker's generators.
-        dataset: this worker's dataset object.
+        num_workers: the number of workers.
+        seed: the seed of this worker's random numbers.
+        dataset: this worker's copy of the dataset.
     """
 
     id: int
@@ -41,7 +41,7 @@ class WorkerInfo:
 
 
 class _State(threading.local):
-    """The worker whose work the calling thread is doing."""
+    """The worker that runs in the calling thread."""
 
     current: WorkerInfo | None = None
 
@@ -50,7 +50,7 @@ _state = _State()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The worker whose work is being done, or None outside of one.
+    """Information about the worker that runs this code; None outside of a worker.
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.get_worker_info
     """
@@ -58,10 +58,10 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class RandomState:
-    """The states of the random streams that dataset code draws from: Python's, numpy's, the default generator's.
+    """The current random states of Python, numpy and the default generator.
 
     Args:
-        generators: more of them.
+        generators: further generators.
     """
 
     def __init__(self, generators: Iterable[Generator] = ()) -> None:
@@ -70,14 +70,14 @@ class RandomState:
         self.generators = [(g, g.__getstate__()) for g in (default_generator, *generators)]
 
     def restore(self) -> None:
-        """Make these the current states."""
+        """Set the current states to these."""
         random.setstate(self.python)
         np.random.set_state(self.numpy)
         for generator, state in self.generators:
             generator.__setstate__(state)
 
     def plain(self) -> dict[str, Any]:
-        """As numbers, text and bytes, which a file may have."""
+        """The states as numbers, strings and tensors, for a file."""
         words = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self.numpy["state"].items()}
         return {
             "python": self.python,
@@ -87,10 +87,10 @@ class RandomState:
 
     @classmethod
     def of(cls, plain: dict[str, Any], generators: Iterable[Generator] = ()) -> RandomState:
-        """What `plain` gave, for the generators of this process.
+        """The states from the result of `plain`.
 
         Raises:
-            RuntimeError: there were more or fewer of them.
+            RuntimeError: the number of generators differs.
         """
         self = cls(generators)
         words = plain["numpy"]["state"].items()
@@ -98,24 +98,26 @@ class RandomState:
         self.python, self.numpy = plain["python"], {**plain["numpy"], "state": state}
         states = [bytes(saved.tolist()) for saved in plain["generators"]]
         if len(states) != len(self.generators):
-            raise RuntimeError(f"there were {len(states)} generators, and are {len(self.generators)}")
+            raise RuntimeError(
+                f"the checkpoint has the states of {len(states)} generators, but this run has {len(self.generators)}"
+            )
         self.generators = [(g, saved) for (g, _), saved in zip(self.generators, states, strict=True)]
         return self
 
 
-#: what a worker gives when its iterable dataset has no more
+#: the result of a worker whose iterable dataset has ended
 ENDED = object()
 
 
 class Worker:
-    """One worker, with random streams and a `WorkerInfo` of its own.
+    """A worker with its own random states.
 
     Args:
-        info: who it is.
-        base_seed: the loader iterator's seed.
+        info: the worker's number and dataset.
+        base_seed: the seed of the loader's iterator.
         init_fn: the user's ``worker_init_fn``.
-        fetcher: makes what gets batches from its dataset.
-        streams: whether that is an iterable dataset, which ends by a ``StopIteration``.
+        fetcher: a function that returns an object whose ``fetch`` gets batches from the dataset.
+        streams: whether the dataset is iterable, so that a ``StopIteration`` ends it.
     """
 
     def __init__(
@@ -151,7 +153,7 @@ class Worker:
                 if init_fn is not None:
                     init_fn(self.info.id)
                 self._fetcher = self._make()
-            except Exception as error:  # comes in place of the batches
+            except Exception as error:  # raised in place of every batch
                 self._broken = Failure(error, self.info.id)
 
     def fetch(self, index: Any) -> Any:
@@ -166,12 +168,12 @@ class Worker:
                     self.active = False
                     return ENDED
                 return Failure(error, self.info.id)
-            except SystemExit as error:  # would end a process, but not the main one
+            except SystemExit as error:  # ends a worker process in PyTorch, but must not end this one
                 return Failure(error, self.info.id)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Do what follows as this worker; what the user interrupts has drawn nothing."""
+        """Run the ``with`` block in this worker. An interrupted block leaves the worker's random states unchanged."""
         outside, outer = RandomState(), _state.current
         self._state.restore()
         _state.current = self.info
@@ -184,7 +186,7 @@ class Worker:
 
 
 class Failure:
-    """An exception in a worker, as text: it is raised where its batch is asked for."""
+    """The text of an exception in a worker. The exception is raised in place of its batch."""
 
     def __init__(self, error: BaseException, number: int) -> None:
         self.kind = type(error)
@@ -192,7 +194,7 @@ class Failure:
         self.text = f"Caught {self.kind.__name__} in DataLoader worker process {number}.\nOriginal {lines}"
 
     def error(self) -> BaseException:
-        """A new exception of the same type; a RuntimeError where that cannot be made of a text."""
+        """A new exception of the same type, or a RuntimeError if that type does not take one string."""
         if self.kind is SystemExit:
             return RuntimeError(f"DataLoader worker (pid(s) {os.getpid()}) exited unexpectedly")
         if self.kind is KeyError:
@@ -207,13 +209,13 @@ class Failure:
 
 
 class _Plain(str):
-    """A text that a KeyError shows as it is, on several lines."""
+    """A string that a KeyError shows without quotes and escapes."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 def _numpy_seed(base_seed: int, worker_id: int) -> list[int]:
-    """Numpy's seed of a worker, as PyTorch derives it: four words of a seed sequence."""
+    """PyTorch's seed of numpy in a worker: four words of a seed sequence."""
     words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
     return np.random.SeedSequence(words).generate_state(4).tolist()
