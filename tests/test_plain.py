@@ -79,7 +79,7 @@ def test_nothing_of_the_cpu_is_imported() -> None:
 
 def test_training_by_jax_alone() -> None:
     found = plain(TRAIN + PLAIN)
-    assert set(found["kinds"]) <= {"ArrayImpl", "ndarray", "Twin"}, (
+    assert set(found["kinds"]) <= {"ArrayImpl", "ndarray", "Twin", "Part"}, (
         "step counters are on the host, nothing is deferred"
     )
     assert found["handlers"] == []

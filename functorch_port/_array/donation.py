@@ -267,18 +267,23 @@ def lent(cells: Iterable[Storage]) -> Iterator[None]:
         taken: list[Storage] = []
         try:
             for cell in cells:
-                if cell.held.__class__ in HOST:
-                    continue
-                array, held = cell.array(), cell.held  # what was lazy is an array then
-                if held is array or held.__class__ is Twin:
-                    taken.append(cell)
-                    cell.held = Lent(held)
+                _lend(cell, taken)
             yield
         finally:
             for cell in taken:
                 held = cell.held
                 if held.__class__ is Lent:
                     cell.held = held.lent
+
+
+def _lend(cell: Storage, taken: list[Storage]) -> None:
+    """Have a Storage hold a `Lent` value, if it holds an array. No frame is to hold the array when `own` counts."""
+    if cell.held.__class__ in HOST:
+        return
+    array, held = cell.array(), cell.held  # what was lazy is an array then
+    if held is array or held.__class__ is Twin:
+        taken.append(cell)
+        cell.held = Lent(held)
 
 
 class Lent(Value):

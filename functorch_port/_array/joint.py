@@ -215,7 +215,7 @@ def operations(shapes: tuple[tuple[int, ...], ...], dtype: Any) -> tuple[Any, An
     """`cut` and `join` of such arrays as operations of a jaxpr, to be given variables."""
     pieces = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     whole = jax.ShapeDtypeStruct((sum(map(prod, shapes)),), dtype)
-    with tracing.outside():
+    with tracing.outside(), jax.disable_jit(False):
         made = jax.make_jaxpr(cut, static_argnums=1)(whole, shapes), jax.make_jaxpr(join)(pieces)
     return made[0].jaxpr.eqns[0], made[1].jaxpr.eqns[0]
 

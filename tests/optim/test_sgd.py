@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -510,7 +511,21 @@ def test_outcome_helper_sees_differences():
     assert outcome(lambda: 1) != outcome(lambda: 2)
 
 
-def test_parameters_are_donated_unless_somebody_holds_them():
+@pytest.mark.parametrize("threads", [0, 1])
+def test_parameters_are_donated_unless_somebody_holds_them(threads):
+    waiting = threading.Event()
+    others = [threading.Thread(target=waiting.wait) for _ in range(threads)]
+    for thread in others:
+        thread.start()
+    try:
+        _donate_parameters()
+    finally:
+        waiting.set()
+        for thread in others:
+            thread.join()
+
+
+def _donate_parameters():
     p = ft.nn.Parameter(ft.ones(64, 65))
     p.grad = ft.ones(64, 65)
     optimizer = ft.optim.SGD([p], lr=0.5)
