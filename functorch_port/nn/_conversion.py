@@ -1,15 +1,20 @@
-"""Helpers that the module files share: the arguments of `Module.to`, type names in messages, n-tuples."""
+"""Helpers that the module files share: `Module.to` and its arguments, type names in messages, n-tuples."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .._array import tracing
 from .._base.device import as_device
 from .._base.device import device as Device
 from .._base.dtypes import dtype as DType
+from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from .module import Module
 
 _SIGNATURES = (
     " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
@@ -106,3 +111,21 @@ def _bad_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 def ntuple(value: Any, n: int) -> tuple[Any, ...]:
     """`value` as a tuple if it is a sequence, else `value` repeated n times."""
     return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,) * n
+
+
+def apply_to_tensors(module: Module, fn: Callable[[Tensor], Tensor], recurse: bool) -> None:
+    """`Module._apply`."""
+    if recurse:
+        for child in module.children():
+            child._apply(fn)
+    for param in module._parameters.values():
+        if param is None:
+            continue
+        with no_grad():
+            param.data = fn(param)
+            if param.grad is not None:
+                param.grad.data = fn(param.grad)
+    for name, buffer in module._buffers.items():
+        if buffer is not None:
+            module._buffers[name] = fn(buffer)
+    tracing.bump_epoch()

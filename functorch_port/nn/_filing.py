@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._array import tracing
@@ -68,3 +69,18 @@ def set_buffer(module: Module, name: str, value: Any) -> None:
         module.register_buffer(name, value)
     else:
         module.register_buffer(name, value, False)
+
+
+def named_members(
+    module: Module, get_members: Callable[..., Any], prefix: str, recurse: bool, remove_duplicate: bool
+) -> Iterator[tuple[str, Any]]:
+    """The members of a module and, with ``recurse``, of those in it, by their full names."""
+    seen: set[int] = set()
+    modules = module.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+    for path, one in modules if recurse else [(prefix, module)]:
+        for name, member in get_members(one):
+            if member is None or id(member) in seen:
+                continue
+            if remove_duplicate:
+                seen.add(id(member))
+            yield (f"{path}.{name}" if path else name), member

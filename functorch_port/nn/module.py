@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._array import executor, tracing
 from .._tensor.creation import empty_like
-from .._tensor.grad_mode import no_grad
 from .._tensor.grad_mode import state as _grad
 from .._tensor.tensor import Tensor
 from . import _filing, _state_dict, hooks
-from ._conversion import converter, typename
+from ._conversion import apply_to_tensors, converter, typename
 from .hooks import RemovableHandle, WrappedHook
 from .parameter import Buffer, Parameter
 
@@ -278,18 +277,7 @@ class Module:
         recurse: bool = True,
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
-        seen: set[int] = set()
-        if recurse:
-            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        else:
-            modules = iter([(prefix, self)])
-        for module_prefix, module in modules:
-            for name, member in get_members(module):
-                if member is None or id(member) in seen:
-                    continue
-                if remove_duplicate:
-                    seen.add(id(member))
-                yield (f"{module_prefix}.{name}" if module_prefix else name), member
+        return _filing.named_members(self, get_members, prefix, recurse, remove_duplicate)
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -403,20 +391,7 @@ class Module:
 
     def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
         """Replace the data of all parameters, gradients and buffers by `fn` of it; the Parameter objects stay."""
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        for param in self._parameters.values():
-            if param is None:
-                continue
-            with no_grad():
-                param.data = fn(param)
-                if param.grad is not None:
-                    param.grad.data = fn(param.grad)
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
-        tracing.bump_epoch()
+        apply_to_tensors(self, fn, recurse)
         return self
 
     def to(self: T, *args: Any, **kwargs: Any) -> T:
