@@ -4,6 +4,8 @@ import ctypes.util
 import gc
 import os
 import resource
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -16,6 +18,7 @@ import torch._dynamo  # brings 220,000 objects, which are to be there before the
 from functorch_port._base import settings
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import numpy_programs as host
+from functorch_port._cpu import programs
 
 torch.set_num_threads(1)
 tuning.compilations = 1 << 62  # tests count compilations; see `forget_programs`
@@ -57,6 +60,22 @@ def _sample_families(config: pytest.Config, items: list[pytest.Item]) -> None:
     _leave_out(config, items, [item for item in items if id(item) not in gone])
 
 
+@pytest.fixture
+def tuned() -> Iterator[Callable[..., None]]:
+    """``tuned(replay_after=3)`` sets numbers of `tuning` until the test is over."""
+    with ExitStack() as stack:
+        yield lambda **numbers: stack.enter_context(tuning.having(**numbers))
+
+
+@pytest.fixture
+def no_programs(tuned: Callable[..., None]) -> None:
+    """There is no program of eager operations yet, and none is compiled before they have come a few times."""
+    for known in (programs._programs, programs._keys, programs._seen, programs._kept):
+        known.clear()
+    programs._large.programs = programs._large.calls = 0
+    tuned(program_new=0)
+
+
 @pytest.fixture(
     scope="module",
     params=[0] if settings.PLAIN else [4096, 0],
@@ -65,9 +84,7 @@ def _sample_families(config: pytest.Config, items: list[pytest.Item]) -> None:
 def both_ways(request: pytest.FixtureRequest):
     """Small values in numpy on the host, as is the default on a CPU, and everything by XLA; on the plain backend the
     latter alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning, "numpy_elements", request.param)
-        patch.setattr(host.enabled, "known", None)
+    with tuning.having(numpy_elements=request.param), pytest.MonkeyPatch.context() as patch:
         if not request.param:  # not the functions that were written before, either
             patch.setattr(host, "computed", lambda *_: None)
         yield

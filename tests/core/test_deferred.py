@@ -29,11 +29,7 @@ N = 72  # N * N elements are more than the host keeps
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No programs of other tests, and nothing left waiting."""
-    monkeypatch.setattr(programs, "_programs", {})
-    monkeypatch.setattr(programs, "_seen", {})
-    monkeypatch.setattr(tuning, "program_new", 0)  # nothing is compiled before it has come a few times
+def nothing_waits(no_programs: None) -> Iterator[None]:
     gc.collect()
     before = deferred.waiting.count()
     yield
@@ -119,9 +115,11 @@ def test_forward_and_backward_become_one_program(monkeypatch: pytest.MonkeyPatch
         assert ft.allclose(grad, found[0][1], rtol=1e-13, atol=1e-13)
 
 
-def test_new_operations_are_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_operations_are_compiled_at_once(
+    monkeypatch: pytest.MonkeyPatch, tuned: Callable[..., None]
+) -> None:
     """Instead of one by one."""
-    monkeypatch.setattr(tuning, "program_new", 8)
+    tuned(program_new=8)
     sizes = iter(range(N + 1, N + 100))
 
     def step(n: int, deep: int = 3) -> tuple[float, list[str]]:
@@ -201,8 +199,8 @@ def test_memory_is_freed_with_the_graph() -> None:
     assert [ref() for ref in refs] == [None] * 4
 
 
-def test_a_limit_to_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "waiting_elements", deferred.waiting.count() + 2 * N * N)
+def test_a_limit_to_what_waits(tuned: Callable[..., None]) -> None:
+    tuned(waiting_elements=deferred.waiting.count() + 2 * N * N)
     w, x = data()
     made = [x @ w for _ in range(5)]
     assert [waits(y) for y in made] == [True] * 3 + [False] * 2

@@ -18,9 +18,8 @@ pytestmark = pytest.mark.cpu
 
 
 @pytest.fixture(autouse=True)
-def _in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functorch_port._base.tuning.tuning.numpy_elements", 4096)
-    monkeypatch.setattr("functorch_port._cpu.numpy_programs.enabled.known", None)
+def _in_numpy(tuned: Callable[..., None]) -> None:
+    tuned(numpy_elements=4096)
 
 
 @pytest.fixture
