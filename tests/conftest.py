@@ -18,7 +18,6 @@ import torch._dynamo  # brings 220,000 objects, which are to be there before the
 from functorch_port._base import settings
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import numpy_programs as host
-from functorch_port._cpu import programs
 
 torch.set_num_threads(1)
 tuning.compilations = 1 << 62  # tests count compilations; see `forget_programs`
@@ -65,15 +64,6 @@ def tuned() -> Iterator[Callable[..., None]]:
     """``tuned(replay_after=3)`` sets numbers of `tuning` until the test is over."""
     with ExitStack() as stack:
         yield lambda **numbers: stack.enter_context(tuning.having(**numbers))
-
-
-@pytest.fixture
-def no_programs(tuned: Callable[..., None]) -> None:
-    """There is no program of eager operations yet, and none is compiled before they have come a few times."""
-    for known in (programs._programs, programs._keys, programs._seen, programs._kept):
-        known.clear()
-    programs._large.programs = programs._large.calls = 0
-    tuned(program_new=0)
 
 
 @pytest.fixture(

@@ -14,12 +14,12 @@ import tracemalloc
 import zipfile
 from pathlib import Path
 
+import fuzz_files
 import pytest
 import torch
 
 import functorch_port as ft
 from functorch_port.serialization.container import Writer
-from tests import fuzz_files
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from twins import same_outcome
 
 import functorch_port as ft
 from functorch_port._array.executor import Executor
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import deferred, programs
 from functorch_port._tensor.plan import Plan
-from tests.twins import same_outcome
 
 pytestmark = pytest.mark.cpu
 N = 72  # N * N elements are more than the host keeps

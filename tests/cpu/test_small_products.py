@@ -16,7 +16,10 @@ import functorch_port as ft
 from functorch_port._cpu.native import ffi, onednn, products
 from functorch_port.ops import _product
 
-pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
+pytestmark = [
+    pytest.mark.skipif(not ffi.available(), reason="needs llvmlite"),
+    pytest.mark.usefixtures("both_ways"),
+]
 
 NAME = "functorch_port.small_product"
 

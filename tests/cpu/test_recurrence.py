@@ -17,7 +17,10 @@ from functorch_port._cpu.native import onednn, recurrence
 from functorch_port.ops import _recurrence
 from functorch_port.ops._cells import CELLS
 
-pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")
+pytestmark = [
+    pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite"),
+    pytest.mark.usefixtures("both_ways"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 """Random programs (views, in-place operations, several dtypes, gradients) are the same in torch and here.
 
 Values, forms, gradients and errors must agree, eager and compiled. A few are drawn by default; the search is
-``PYTHONPATH=tests python tests/core/test_random_programs.py SEED COUNT``, or RANDOM_PROGRAMS=COUNT for the test.
+``PYTHONPATH=tests python tests/test_random_programs.py SEED COUNT``, or RANDOM_PROGRAMS=COUNT for the test.
 """
 
 from __future__ import annotations
