@@ -361,7 +361,7 @@ def test_reading_outside_state_is_a_constant():
     for run in (jax.jit(fn), fn):
         np.testing.assert_allclose(run(X), expected, rtol=1e-6)
     jax.grad(lambda x: fn(x))(X)
-    assert not any(isinstance(v, jax.core.Tracer) for v in (row._value, large._value, put_off._value))
+    assert not any(isinstance(v, jax.core.Tracer) for v in (row.jax(), large.jax(), put_off.jax()))
     assert row.sum().item() == 34950.0
 
 

@@ -659,3 +659,30 @@ def test_without_a_gradient_nothing_waits() -> None:
     with ft.no_grad():
         assert not waits(x @ w)
     assert not waits(x @ x) and not waits((x @ w).argmax(1))
+
+
+def test_nothing_is_computed_for_the_order_alone() -> None:
+    """The Storage with the other order is made when somebody looks at it."""
+    out = ft.arange(60_000.0).reshape(200, 300).t() + 1
+    twice = out * 2
+    assert waits(out)
+    assert float(twice[0, 1]) == 602.0
+    assert out.as_strided((2,), (1,)).tolist() == [1.0, 2.0]
+
+
+def test_deterministic_algorithms_put_no_operations_together() -> None:
+    def step() -> bool:
+        x = ft.ones(100, 100, requires_grad=True)
+        with ft.enable_grad():
+            y = (x * 2).sum()
+        found = waits(y)
+        y.backward()
+        return found
+
+    assert step()
+    ft.use_deterministic_algorithms(True)
+    try:
+        assert not step()
+    finally:
+        ft.use_deterministic_algorithms(False)
+    assert step()
