@@ -20,10 +20,7 @@ import functorch_port as ft
 from functorch_port._cpu.native import onednn
 from functorch_port.ops import _convolution
 
-pytestmark = [
-    pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite"),
-    pytest.mark.usefixtures("both_ways"),
-]
+pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")
 
 # input, weight, stride, padding, dilation, groups
 CASES = [

@@ -17,10 +17,7 @@ import functorch_port as ft
 from functorch_port._cpu.native import onednn
 from functorch_port.ops import _product
 
-pytestmark = [
-    pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite"),
-    pytest.mark.usefixtures("both_ways"),
-]
+pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")
 
 _plan_product = onednn.plan_product  # tests have another in its place
 
