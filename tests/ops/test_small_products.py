@@ -16,10 +16,7 @@ import functorch_port as ft
 from functorch_port._cpu.native import ffi, onednn, products
 from functorch_port.ops import _product
 
-pytestmark = [
-    pytest.mark.skipif(not ffi.available(), reason="needs llvmlite"),
-    pytest.mark.usefixtures("both_ways"),
-]
+pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
 
 NAME = "functorch_port.small_product"
 
