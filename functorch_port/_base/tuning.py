@@ -96,6 +96,7 @@ class Tuning:
             (1024, 1536), a sigmoid 0.30 instead of 0.39, a training step of ResNet-18 0.91 to 0.94 of the time; a
             ViT's (0.96 to 1.07), a U-Net's and an LSTM's as long.
         compilations: after so many JAX is told to forget what it compiled.
+        file_slack: bytes that what a file holds may take beyond the size of the file.
 
         cached_plans: of one operation, by its static arguments. A cache that is full forgets what is oldest.
         cached_kinds: of one operation, or one plan, by the shapes and dtypes of what it is called with.
@@ -106,7 +107,6 @@ class Tuning:
             programs stay however many operations they have.
         cached_facts: what is a few numbers, by shapes and other numbers: strides, orders, counts.
         cached_arrays: by shapes and values.
-        file_slack: bytes that what a file holds may take beyond the size of the file.
         handlers: machine code and plans of oneDNN, which stay as long as the process: beyond it XLA computes.
     """
 
@@ -163,6 +163,7 @@ class Tuning:
     normals_least: int = 1 << 20
     vector_bits: int = 512
     compilations: int = 512
+    file_slack: int = 64 << 20
 
     cached_plans: int = 1024
     cached_kinds: int = 512
@@ -173,7 +174,6 @@ class Tuning:
     cached_least: int = 8
     cached_facts: int = 4096
     cached_arrays: int = 256
-    file_slack: int = 64 << 20
     handlers: int = 2048
 
     @contextmanager
