@@ -130,11 +130,9 @@ def same(
             close(to_numpy(theirs), to_numpy(ours), RTOL.get(theirs.dtype, 0) if tol is None else tol, where)
     elif isinstance(theirs, (list, tuple)) and not isinstance(theirs, torch.Size):
         assert isinstance(ours, (list, tuple)) and len(theirs) == len(ours), f"{where}: {theirs} != {ours}"
-        fields = getattr(type(theirs), "__match_args__", None) if hasattr(theirs, "n_fields") else None
-        if fields is None and hasattr(theirs, "n_fields"):
-            fields = tuple(re.findall(r"^(\w+)=", repr(theirs), re.M))
-        if fields:
-            assert tuple(getattr(ours, "_fields", ())) == tuple(fields), f"{where}: fields {fields} != {ours}"
+        if hasattr(theirs, "n_fields"):
+            fields = type(theirs).__match_args__
+            assert getattr(ours, "_fields", None) == fields, f"{where}: fields {fields} != {ours}"
         for i, (a, b) in enumerate(zip(theirs, ours, strict=True)):
             same(a, b, tol, values, f"{where}[{i}]")
     elif isinstance(theirs, float):

@@ -4,6 +4,8 @@ import ctypes.util
 import gc
 import os
 import resource
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -57,6 +59,13 @@ def _sample_families(config: pytest.Config, items: list[pytest.Item]) -> None:
     _leave_out(config, items, [item for item in items if id(item) not in gone])
 
 
+@pytest.fixture
+def tuned() -> Iterator[Callable[..., None]]:
+    """``tuned(replay_after=3)`` sets numbers of `tuning` until the test is over."""
+    with ExitStack() as stack:
+        yield lambda **numbers: stack.enter_context(tuning.having(**numbers))
+
+
 @pytest.fixture(
     scope="module",
     params=[0] if settings.PLAIN else [4096, 0],
@@ -65,9 +74,7 @@ def _sample_families(config: pytest.Config, items: list[pytest.Item]) -> None:
 def both_ways(request: pytest.FixtureRequest):
     """Small values in numpy on the host, as is the default on a CPU, and everything by XLA; on the plain backend the
     latter alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning, "numpy_elements", request.param)
-        patch.setattr(host.enabled, "known", None)
+    with tuning.having(numpy_elements=request.param), pytest.MonkeyPatch.context() as patch:
         if not request.param:  # not the functions that were written before, either
             patch.setattr(host, "computed", lambda *_: None)
         yield

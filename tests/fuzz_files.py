@@ -28,7 +28,6 @@ import numpy as np
 import torch
 
 import functorch_port as ft
-from functorch_port._run.sparse.tensor import SparseTensor
 
 REFUSALS = (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, NotImplementedError)
 NUMBERS = (0, 1, 2, 7, 63, 64, 127, 128, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1)
@@ -152,10 +151,8 @@ def tensors_in(value, seen):
     if id(value) in seen or len(seen) > 10000:
         return
     seen[id(value)] = value
-    if isinstance(value, SparseTensor):
-        yield from (value._ids, value._vals)
-    elif isinstance(value, ft.Tensor):
-        yield value
+    if ft.is_tensor(value):
+        yield from (value._indices(), value._values()) if value.is_sparse else (value,)
     elif isinstance(value, dict):
         for part in value.values():
             yield from tensors_in(part, seen)
@@ -181,7 +178,7 @@ def check(data):
         assert 0 <= needed * tensor.itemsize <= held, (size, stride, offset, held)
         assert tensor.is_meta or held <= len(data) + (64 << 20), held
         if tensor._view is None and not tensor.is_meta:
-            assert np.asarray(tensor.detach()._value).shape == size
+            assert np.asarray(tensor.detach().jax()).shape == size
     return None
 
 

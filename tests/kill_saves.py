@@ -28,14 +28,14 @@ def states(elements):
         {"large": ft.full((elements,), float(k)), "small": ft.full((7,), float(k)), "k": k} for k in (1, 2)
     ]
     for state in made:
-        np.asarray(state["large"]._value)  # nothing of JAX runs after the fork
+        np.asarray(state["large"].jax())  # nothing of JAX runs after the fork
     return made
 
 
 def whole(path):
     """Whether a file is one of the two states."""
     state = ft.load(path, mmap=True)
-    return all(bool((np.asarray(state[n]._value) == state["k"]).all()) for n in ("large", "small"))
+    return all(bool((np.asarray(state[n].jax()) == state["k"]).all()) for n in ("large", "small"))
 
 
 def run(count, seed, folder, elements=300_000, longest=0.02):

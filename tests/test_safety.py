@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import importlib
 import os
 import re
 import signal
@@ -14,17 +13,14 @@ import textwrap
 import weakref
 
 import jax
-import numpy as np
 import pytest
 import torch
 from counting import xla_compilations
 from interrupts import OPTIMIZERS, Training, differences, disturbed, raising, recorded, which
 
 import functorch_port as ft
-from functorch_port._array import donation, limits, tracing
+from functorch_port._array import donation, tracing
 from functorch_port._base import inside, memory
-from functorch_port._base.tuning import tuning
-from functorch_port._cpu import programs
 from functorch_port._trace.overlay import OptimizerSnapshot
 
 # ---------------------------------------------------------------------- interrupts
@@ -486,11 +482,8 @@ def test_a_child_forked_before_the_first_tensor_computes():
 # ---------------------------------------------------------------------- programs that are kept
 
 
-def test_a_compiled_function_keeps_a_bounded_number_of_programs(monkeypatch):
-    module = importlib.import_module("functorch_port._trace.compiled")
-
-    monkeypatch.setattr(module, "_KEEP", 6)
-    monkeypatch.setattr(module, "_FEWEST", 2)
+def test_a_compiled_function_keeps_a_bounded_number_of_programs(tuned):
+    tuned(cached_traces=6, cached_least=2)
     f = ft.compile(lambda x: x * 2)
     f(ft.ones(3))
     hot = ft.ones(3)
@@ -510,25 +503,17 @@ def test_a_compiled_function_keeps_a_bounded_number_of_programs(monkeypatch):
     assert f.traces == traces and len(caught) == 1
 
 
-def test_programs_of_operations_are_let_go_of(monkeypatch):
-    monkeypatch.setattr(tuning, "compilations", 3)
-    x = ft.ones(5000, requires_grad=True)
-    (x.cos().sum() * 2).backward()
-    limits._Count.compiled = 3
-    with xla_compilations() as again:
-        (x.cos().sum() * 2).backward()
-    assert limits._Count.compiled < 3 and again[0] > 0
-    assert ft.allclose(x.grad, -4 * x.detach().sin())
+def test_programs_of_operations_are_let_go_of(tuned):
+    def compilations():
+        with xla_compilations() as count:
+            x = ft.ones(5000, requires_grad=True)
+            (x.cos().sum() * 2).backward()
+        assert ft.allclose(x.grad, -2 * x.detach().sin())
+        return count[0]
 
-
-@pytest.mark.cpu
-def test_programs_of_passes_are_let_go_of(monkeypatch):
-    monkeypatch.setattr(programs, "_programs", {})
-    monkeypatch.setattr(programs, "_seen", {})
-    monkeypatch.setattr(programs, "_kept", limits.Latest(2, 1 << 15, 1, programs._drop))
-    for n in range(6000, 6006):
-        for _ in range(3):
-            x = ft.ones(n, requires_grad=True)
-            (x.cos().tanh().exp() * x).sum().backward()
-    assert len(programs._programs) == len(programs._kept) == 2
-    assert np.isfinite(x.grad.numpy()).all()
+    for _ in range(3):
+        compilations()
+    assert compilations() == 0
+    tuned(compilations=0)
+    compilations()
+    assert compilations() > 0

@@ -47,14 +47,14 @@ class Latest(Generic[K]):
     """Keys in the order of their last use, with what each weighs.
 
     Args:
-        most: how many there may be.
-        heaviest: what they may weigh together.
-        fewest: so many stay whatever they weigh.
+        most: gives how many there may be.
         drop: what is done with a key that must go.
+
+    All together may weigh ``tuning.cached_operations``, but ``tuning.cached_least`` stay whatever they weigh.
     """
 
-    def __init__(self, most: int, heaviest: int, fewest: int, drop: Callable[[K], None]) -> None:
-        self.most, self.heaviest, self.fewest, self.drop = most, heaviest, fewest, drop
+    def __init__(self, most: Callable[[], int], drop: Callable[[K], None]) -> None:
+        self.most, self.drop = most, drop
         self.last: K | None = None
         self._weights: dict[K, int] = {}
         self._sum = 0
@@ -71,8 +71,8 @@ class Latest(Generic[K]):
         self._weights[key], self.last = weight, key
         self._sum += weight
         gone = 0
-        while len(self._weights) > self.most or (
-            self._sum > self.heaviest and len(self._weights) > self.fewest
+        while len(self._weights) > self.most() or (
+            self._sum > tuning.cached_operations and len(self._weights) > tuning.cached_least
         ):
             oldest = next(iter(self._weights))
             self.remove(oldest)

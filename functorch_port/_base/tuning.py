@@ -1,10 +1,13 @@
 """The numbers that say when something pays. They were found by measuring, on two cores of an x86 processor.
 
-`tuning` is what the whole package reads. To try other numbers set its attributes, in a test with ``monkeypatch``.
+`tuning` is what the whole package reads. `Tuning.having` tries other numbers.
 """
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,11 +86,15 @@ class Tuning:
             (1024, 1536), a sigmoid 0.30 instead of 0.39, a training step of ResNet-18 0.91 to 0.94 of the time; a
             ViT's (0.96 to 1.07), a U-Net's and an LSTM's as long.
         compilations: after so many JAX is told to forget what it compiled.
+        file_slack: bytes that what a file holds may take beyond the size of the file.
 
         cached_plans: of one operation, by its static arguments. A cache that is full forgets what is oldest.
         cached_kinds: of one operation, or one plan, by the shapes and dtypes of what it is called with.
         cached_programs: jitted functions of one purpose, by what they do: chains of views, an optimizer's step.
         cached_traces: programs of one function that is compiled or functionalized.
+        cached_passes: programs of eager operations that come again and again.
+        cached_operations, cached_least: operations in all programs of a function, or of eager operations, and so many
+            programs stay however many operations they have.
         cached_facts: what is a few numbers, by shapes and other numbers: strides, orders, counts.
         cached_arrays: by shapes and values.
         handlers: machine code and plans of oneDNN, which stay as long as the process: beyond it XLA computes.
@@ -140,14 +147,47 @@ class Tuning:
     normals_least: int = 1 << 20
     vector_bits: int = 512
     compilations: int = 512
+    file_slack: int = 64 << 20
 
     cached_plans: int = 1024
     cached_kinds: int = 512
     cached_programs: int = 1024
     cached_traces: int = 64
+    cached_passes: int = 128
+    cached_operations: int = 1 << 15
+    cached_least: int = 8
     cached_facts: int = 4096
     cached_arrays: int = 256
     handlers: int = 2048
+
+    @contextmanager
+    def having(self, **numbers: Any) -> Iterator[None]:
+        """Other numbers inside a ``with`` block, in all threads.
+
+        What exists already, such as a cache or a compiled program, may keep the numbers it was made with.
+
+        Raises:
+            TypeError: for a name that is none of the attributes; nothing is changed then.
+
+        Example:
+            >>> from functorch_port._base.tuning import tuning
+            >>> with tuning.having(replay_after=3, program_new=0):
+            ...     print(tuning.replay_after, tuning.program_new)
+            3 0
+        """
+        for name in numbers:
+            if name not in self.__slots__:
+                close = difflib.get_close_matches(name, self.__slots__, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise TypeError(f"tuning has no number {name!r}{hint}")
+        before = {name: getattr(self, name) for name in numbers}
+        try:
+            for name, number in numbers.items():
+                setattr(self, name, number)
+            yield
+        finally:
+            for name, number in before.items():
+                setattr(self, name, number)
 
 
 #: what the package reads

@@ -46,9 +46,8 @@ __all__ = [
 _programs: dict[Any, Plan] = {}
 #: hash of a key -> how often it has come without a program: a key is as long as what it stands for
 _seen: Bounded[int, int] = Bounded(tuning.cached_facts)
-#: the programs there, with their keys; operations of all together
+#: the programs there, with their keys
 _keys: dict[Plan, Any] = {}
-KEPT, OPERATIONS, FEWEST = 128, 1 << 15, 8
 
 
 def _drop(program: Plan) -> None:
@@ -59,7 +58,7 @@ def _drop(program: Plan) -> None:
         _seen[hash(key)] = tuning.replay_after
 
 
-_kept: Latest[Plan] = Latest(KEPT, OPERATIONS, FEWEST, _drop)
+_kept: Latest[Plan] = Latest(lambda: tuning.cached_passes, _drop)
 
 
 @dataclass

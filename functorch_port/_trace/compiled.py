@@ -80,7 +80,7 @@ class Compiled:
         self._programs: Bounded[Any, _Programs] = Bounded(tuning.cached_programs)
         #: the last call's key, and the programs under it
         self._last: tuple[Any, _Programs] = (None, _Programs(None))
-        self._kept: Latest[Program] = Latest(_KEEP, _OPERATIONS, _FEWEST, self._drop)
+        self._kept: Latest[Program] = Latest(lambda: tuning.cached_traces, self._drop)
         self._dropped = 0
         self._watched: list[Slot] = []
         #: places where the caller put other tensors between calls
@@ -261,8 +261,9 @@ class Compiled:
         if before < _DROPPED <= self._dropped:
             warnings.warn(
                 f"{_DROPPED} programs of {getattr(self, '__qualname__', 'a compiled function')!r} were compiled and "
-                f"let go of: it keeps {_KEEP}, or fewer large ones, and is called with more shapes or values than "
-                "that. Each new one is compiled. Pad batches to a few sizes (drop_last=True for the last one).",
+                f"let go of: it keeps {tuning.cached_traces}, or fewer large ones, and is called with more shapes or "
+                "values than that. Each new one is compiled. Pad batches to a few sizes (drop_last=True for the last "
+                "one).",
                 stacklevel=5,
             )
 
@@ -293,8 +294,6 @@ class Compiled:
         self._last = None, _Programs(None)
 
 
-#: programs of one function; operations in all of them together; programs that stay whatever their size
-_KEEP, _OPERATIONS, _FEWEST = tuning.cached_traces, 1 << 15, 8
 #: how many are let go of before there is a warning
 _DROPPED = 16
 #: traces for one reason, after which there is a warning

@@ -18,6 +18,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from .._base.tuning import tuning
+
 try:
     from zlib_ng.zlib_ng import crc32  # several times as fast
 except ImportError:
@@ -33,9 +35,6 @@ _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _UTF8, _DESCRIPTOR = 0x0800, 0x0008
-#: memory that a file may need beyond its own size
-SLACK = 64 << 20
-
 
 #: bytes that are read or summed at once; smaller entries are not worth a thread
 PART = 1 << 20
@@ -154,7 +153,7 @@ class Archive:
         if "/" not in first:
             raise self.error(f"file in archive is not in a subdirectory: {first}")
         self.root = first[: first.index("/") + 1]
-        if sum(e.length for e in self.entries.values()) > source.size + SLACK:
+        if sum(e.length for e in self.entries.values()) > source.size + tuning.file_slack:
             raise self.error("its entries unpack to far more than the size of the file")
         self._checked = any(e.crc for e in self.entries.values())  # PyTorch has an option not to compute them
 

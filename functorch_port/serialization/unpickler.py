@@ -21,9 +21,9 @@ from collections.abc import Callable
 from pickle import UnpicklingError, decode_long
 from typing import Any
 
+from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from ..nn.parameter import Parameter
-from .container import SLACK
 from .tables import CALLED, CLASSES_CALLED, NAMES, STORAGES, TRUSTED, UNKNOWN, checked_key
 from .tensors import Tensors
 
@@ -93,7 +93,7 @@ class Safe:
     def __init__(self, file: Any, tensors: Tensors, size: int, room: int, encoding: str = "utf-8") -> None:
         self._file, self._tensors, self._encoding = file, tensors, encoding
         self._left = self._size = size
-        self._room = room + SLACK
+        self._room = room + tuning.file_slack
         self._deepest = self._room // 16
         self._stack: list[Any] = []
         self._marks: list[int] = []

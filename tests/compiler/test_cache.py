@@ -32,9 +32,8 @@ def step(x, y):
 losses = [step(x, y).item() for _ in range(2)]
 compiled = torch.compile(step)
 losses += [compiled(x, y).item() for _ in range(2)]
-from functorch_port._base import cache
-json.dump({"losses": losses, "directory": cache.directory(), "requests": events["compile_requests_use_cache"],
-           "hits": events["cache_hits"], "misses": events["cache_misses"]}, sys.stdout)
+json.dump({"losses": losses, "directory": jax.config.jax_compilation_cache_dir, "hits": events["cache_hits"],
+           "misses": events["cache_misses"], "requests": events["compile_requests_use_cache"]}, sys.stdout)
 """
 ASK = (
     "import functorch_port, jax; "

@@ -458,8 +458,6 @@ def test_masks_are_not_burned_in_and_seeds_reproduce():
 
 
 def test_torch_stream_on_request():
-    torch = pytest.importorskip("torch")
-
     def program(T):
         T.manual_seed(3)
         mask = lambda x: T.nn.functional.dropout(x, 0.5) + T.randn(40) + T.randint(0, 9, (40,))  # noqa: E731

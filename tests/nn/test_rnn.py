@@ -224,7 +224,7 @@ def test_the_program_does_not_grow_with_the_length():
     def size(length):
         net, x = ft.nn.LSTM(3, 4, 2), ft.ones(length, 2, 3)
         pure = ft.functionalize(lambda x: net(x)[0].sum())
-        return len(str(jax.make_jaxpr(pure)(pure.state(x), x._value)).splitlines())
+        return len(str(jax.make_jaxpr(pure)(pure.state(x), x.jax())).splitlines())
 
     assert size(5) == size(50)
 

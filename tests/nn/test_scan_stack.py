@@ -109,7 +109,7 @@ def test_state_is_that_of_the_layers():
 def size_of(n, **kwargs):
     layers, x = stack(n, **kwargs), ft.ones(2, 4).double()
     pure = ft.functionalize(lambda x: layers(x))
-    jaxpr = jax.make_jaxpr(pure)(pure.state(x), x._value).jaxpr
+    jaxpr = jax.make_jaxpr(pure)(pure.state(x), x.jax()).jaxpr
     while not any(e.primitive.name == "scan" for e in jaxpr.eqns):
         jaxpr = next(e.params["jaxpr"].jaxpr for e in jaxpr.eqns if "jaxpr" in e.params)
     return sum(e.primitive.name in ("dot_general", "tanh", "jit", "scan") for e in jaxpr.eqns)

@@ -256,11 +256,7 @@ TWICE = [
 
 @pytest.mark.parametrize("c", TWICE, ids=str)
 def test_second_derivatives(c):
-    try:
-        check_second(c)
-    except RuntimeError as error:
-        assert "not implemented" in str(error)  # torch has no second derivative of some of these
-        pytest.skip(str(error))
+    check_second(c)
 
 
 NODES = [

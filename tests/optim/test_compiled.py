@@ -111,7 +111,7 @@ def test_equal_step_counts_are_one_input():
             step()
         if T is ft:
             assert step.traces == 1
-            (program,) = (p for programs in step._programs.values() for p in programs)
+            (program,) = step.programs()
             # of every parameter itself and its gradient; together two averages, a count and a product
             assert len(program.executable.input_avals) - len(program.inputs.numbers.inputs) == 6 * 2 + 4
         optimizer.state[params[2]]["step"].fill_(1)

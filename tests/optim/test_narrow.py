@@ -4,12 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 import functorch_port as ft
 from functorch_port.optim import engine
 from functorch_port.optim.adam import METHOD, Scalars
-
-torch = pytest.importorskip("torch")
 
 SHAPES = [(64, 16, 3, 3), (4096, 2), (8, 1, 1, 1), (64, 64), (5,), ()]
 

@@ -628,7 +628,7 @@ def _run(name, groups, grads, options):
 
 
 def _bits(tensors):
-    return [np.asarray(t.detach()._value).tobytes() for t in tensors]
+    return [np.asarray(t.detach().jax()).tobytes() for t in tensors]
 
 
 specs = st.lists(

@@ -17,7 +17,6 @@ from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 
 import functorch_port as ft
 from functorch_port._array.donation import Donating
-from functorch_port._base.tuning import tuning
 from functorch_port.optim import functional
 from functorch_port.optim.sgd import sgd
 
@@ -559,8 +558,8 @@ def test_a_graph_that_is_kept_keeps_its_values():
             assert p.grad.tolist() == before.tolist()
 
 
-def test_many_parameters_are_updated_in_parts(monkeypatch):
-    monkeypatch.setattr(tuning, "update_parameters", 3)
+def test_many_parameters_are_updated_in_parts(tuned):
+    tuned(update_parameters=3)
     found = []
     for lib in (ft, torch):
         params = [lib.nn.Parameter(lib.full((k % 3 + 1,), float(k), dtype=lib.float64)) for k in range(11)]

@@ -419,15 +419,13 @@ def test_steps_compile_nothing_and_reuse_the_memory(name):
 
     for _ in range(3):
         step()
-    before = table.weight._storage.array()
-    place = before.unsafe_buffer_pointer()
-    del before
+    place = table.weight.jax().unsafe_buffer_pointer()
     with xla_compilations() as later:
         for i in range(4):
             optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
             step()
     assert later[0] == 0
-    assert table.weight._storage.array().unsafe_buffer_pointer() == place
+    assert table.weight.jax().unsafe_buffer_pointer() == place
 
 
 def test_what_someone_holds_is_not_reused():

@@ -83,7 +83,7 @@ def test_saved_values_are_let_go():
 
     def function(x):
         hidden = x.sin()
-        seen.append(weakref.ref(hidden._value))
+        seen.append(weakref.ref(hidden.jax()))
         return hidden.exp().sum()
 
     x = ft.ones(10_000, requires_grad=True)  # smaller ones may be on the host, where `_value` is a copy

@@ -18,7 +18,6 @@ import torch
 from utils import worker_cases
 
 import functorch_port as ft
-from functorch_port.utils.data import dataloader as ft_dataloader
 
 Point = collections.namedtuple("Point", "x y")
 Level = enum.IntEnum("Level", "LOW HIGH")
@@ -541,9 +540,12 @@ def test_changed_collate_map_is_obeyed(monkeypatch):
 # Workers: none are started, and the batches are the same as PyTorch's worker processes give.
 
 
-@pytest.fixture
-def quiet(monkeypatch):
-    monkeypatch.setattr(ft_dataloader, "_told_about_workers", True)
+@pytest.fixture(scope="module")
+def quiet():
+    """The library has said that it starts no worker processes: it does so once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        iter(ft.utils.data.DataLoader([1], num_workers=1))
 
 
 @pytest.fixture(scope="module")
@@ -691,9 +693,21 @@ def test_a_key_error_of_a_worker_can_be_read(quiet):
     assert "\n" in repr(caught.value)
 
 
-def test_workers_are_announced_once(monkeypatch):
-    monkeypatch.setattr(ft_dataloader, "_told_about_workers", False)
-    loader = ft.utils.data.DataLoader([1, 2], num_workers=2)
-    with pytest.warns(UserWarning, match="starts no worker processes"):
-        assert [x.item() for x in loader] == [1, 2]
-    assert [x.item() for x in loader] == [1, 2]
+ANNOUNCED = """
+import warnings
+import functorch_port as ft
+
+loader = ft.utils.data.DataLoader([1, 2], num_workers=2)
+for _ in range(2):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        print([x.item() for x in loader], [w.category.__name__ for w in seen], *[w.message for w in seen])
+"""
+
+
+def test_workers_are_announced_once():
+    done = subprocess.run([sys.executable, "-c", ANNOUNCED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith("[1, 2] ['UserWarning'] DataLoader(num_workers > 0): ")
+    assert "starts no worker processes" in first and second == "[1, 2] []"

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port._cpu import deferred
 from functorch_port.utils.data import DataLoader, IterableDataset, TensorDataset
 from functorch_port.utils.resume import Checkpoints
 
@@ -350,22 +349,3 @@ def test_a_pass_over_fewer_batches_is_refused(tmp_path):
     assert Checkpoints(tmp_path, loader=loader).restore()
     with pytest.raises(RuntimeError, match="the DataLoader has 2 batches, but 3 were done in the pass"):
         iter(loader)
-
-
-@pytest.mark.cpu
-def test_deterministic_algorithms_put_no_operations_together():
-    def step():
-        x = ft.ones(100, 100, requires_grad=True)
-        with ft.enable_grad():
-            y = (x * 2).sum()
-        waits = type(y._storage.held) is deferred.Deferred
-        y.backward()
-        return waits
-
-    assert step()
-    ft.use_deterministic_algorithms(True)
-    try:
-        assert not step()
-    finally:
-        ft.use_deterministic_algorithms(False)
-    assert step()

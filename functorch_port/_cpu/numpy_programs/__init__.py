@@ -56,18 +56,15 @@ def is_only_cpu(devices: Any) -> bool:
     return bool(devices) and devices == _only_cpu()
 
 
-class _Enabled:
-    """Whether small values live on the host: only where the CPU is what JAX computes on."""
-
-    known: bool | None = None
-
-    def __call__(self) -> bool:
-        if self.known is None:
-            self.known = tuning.numpy_elements > 0 and tracing.X64 and _cpu_is_default()
-        return self.known
+@functools.cache
+def _can_be_in_numpy() -> bool:
+    """Numpy has the types, and the CPU is what JAX computes on."""
+    return tracing.X64 and _cpu_is_default()
 
 
-enabled = _Enabled()
+def enabled() -> bool:
+    """Whether small values live on the host."""
+    return tuning.numpy_elements > 0 and _can_be_in_numpy()
 
 
 def keeps(array: Any) -> bool:

@@ -14,13 +14,12 @@ import tracemalloc
 import zipfile
 from pathlib import Path
 
+import fuzz_files
 import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port import serialization
 from functorch_port.serialization.container import Writer
-from tests import fuzz_files
 
 ROOT = Path(__file__).parents[2]
 
@@ -268,8 +267,8 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_containers_that_need_far_more_memory_than_the_file_are_refused(name, monkeypatch):
-    monkeypatch.setattr(serialization.unpickler, "SLACK", 1 << 20)
+def test_containers_that_need_far_more_memory_than_the_file_are_refused(name, tuned):
+    tuned(file_slack=1 << 20)
     start = b"\x80\x04ccollections\nOrderedDict\nq\0](" if name == "ordered dicts" else b"\x80\x04]("
     piece = BOMBS[name]
     if name == "nothing":

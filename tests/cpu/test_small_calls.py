@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port._run import bind
+from functorch_port._base import config
 from functorch_port._run import call as calls
 
 F = ft.nn.functional
@@ -18,9 +18,8 @@ pytestmark = pytest.mark.cpu
 
 
 @pytest.fixture(autouse=True)
-def _in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functorch_port._base.tuning.tuning.numpy_elements", 4096)
-    monkeypatch.setattr("functorch_port._cpu.numpy_programs.enabled.known", None)
+def _in_numpy(tuned: Callable[..., None]) -> None:
+    tuned(numpy_elements=4096)
 
 
 @pytest.fixture
@@ -167,12 +166,9 @@ def test_tensors_in_the_place_of_numbers() -> None:
     x = ft.from_numpy(data(2, 3))
     for k in (1, 2, 3, 1, 2, 3):
         assert x.repeat(k, 1).shape == (2 * k, 3)
-        assert x.sum(ft.tensor(k % 2)).shape == ((3,) if k % 2 == 0 else (2,))
-    exp = bind.function("exp")
-    for k in range(5):
-        x.sum(ft.tensor(k % 2))
-    assert not any(isinstance(part, ft.Tensor) for op in (exp, bind.function("sum")) for key in getattr(op, "small", ())
-                   for part in key)  # fmt: skip
+        assert x.sum(ft.tensor(k % 2)).shape == x.sum(k % 2).shape == ((3,) if k % 2 == 0 else (2,))
+    parts = [part for known in config.remembered for key in known for part in key]
+    assert parts and not any(isinstance(part, ft.Tensor) for part in parts)
 
 
 @pytest.mark.filterwarnings("ignore:This overload of add")

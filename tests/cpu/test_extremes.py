@@ -12,7 +12,10 @@ import functorch_port as ft
 from functorch_port._cpu.native import ffi
 from functorch_port.ops import _extremes
 
-pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
+pytestmark = [
+    pytest.mark.skipif(not ffi.available(), reason="needs llvmlite"),
+    pytest.mark.usefixtures("both_ways"),
+]
 
 DIMS = [((6, 40), (1,)), ((3, 5, 4, 8), (2, 3)), ((300, 129), (1,)), ((2, 16), (0, 1)), ((1, 70_001), (1,))]
 

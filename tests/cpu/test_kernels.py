@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 import functorch_port as ft
 from functorch_port._cpu.native import ffi, kernels, onednn
 from functorch_port.optim import engine
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 3e38, -2.5e-8])

@@ -15,7 +15,6 @@ import torch
 
 import functorch_port as ft
 from functorch_port._base.bounded import Bounded
-from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import ffi, onednn
 
 
@@ -50,10 +49,9 @@ def test_threads_may_forget_together():
 
 
 @pytest.fixture
-def nearly_no_room(monkeypatch):
+def nearly_no_room(tuned):
     """Every cache of this kind keeps two entries."""
-    for name in ("cached_plans", "cached_kinds", "cached_programs", "cached_traces"):
-        monkeypatch.setattr(tuning, name, 2)
+    tuned(cached_plans=2, cached_kinds=2, cached_programs=2, cached_traces=2)
     before = {id(known): (known, known.most) for known in bounded()}
     for known, _ in before.values():
         known.most = 2
@@ -83,8 +81,8 @@ def training(T, n):
 
 @pytest.mark.parametrize("elements", [0, 4096], ids=["compiled", "by numpy"])
 @pytest.mark.usefixtures("nearly_no_room")
-def test_what_is_forgotten_is_computed_again(monkeypatch, elements):
-    monkeypatch.setattr(tuning, "numpy_elements", elements)
+def test_what_is_forgotten_is_computed_again(tuned, elements):
+    tuned(numpy_elements=elements)
     for n in (3, 5, 4, 6, 3, 5):
         for ours, theirs in zip(training(ft, n), training(torch, n), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6)
@@ -105,9 +103,9 @@ def test_compiled_functions_that_are_forgotten():
 
 
 @pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")
-def test_handlers_have_a_bound(monkeypatch):
+def test_handlers_have_a_bound(tuned):
     """They stay as long as the process; what comes later is XLA's."""
-    monkeypatch.setattr(tuning, "handlers", len(ffi._registered))
+    tuned(handlers=len(ffi._registered))
     before = set(ffi._registered)
     image, weight = (
         np.random.default_rng(0).standard_normal(s).astype("f") for s in ((5, 7, 31, 29), (11, 7, 3, 3))

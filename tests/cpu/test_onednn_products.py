@@ -14,7 +14,6 @@ from by_onednn import agree, agree_transformed, draw, run, sent_to
 from counting import xla_compilations
 
 import functorch_port as ft
-from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import onednn
 from functorch_port.ops import _product
 
@@ -142,10 +141,10 @@ def test_small_ones_stay_with_xla():
     ],
     ids=str,
 )
-def test_parts_make_the_whole(monkeypatch, batch, rows, inner, columns, left, right):
+def test_parts_make_the_whole(monkeypatch, tuned, batch, rows, inner, columns, left, right):
     """Uneven ones too, of rows or columns, and with more cores than there are."""
     monkeypatch.setattr(onednn, "cores", lambda: 7)
-    monkeypatch.setattr(tuning, "product_part", 1)
+    tuned(product_part=1)
     _plan_product.cache_clear()
     a = draw((batch, inner, rows) if left else (batch, rows, inner), 0)
     b = draw((batch, columns, inner) if right else (batch, inner, columns), 1)

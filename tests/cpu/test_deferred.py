@@ -16,24 +16,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from twins import same_outcome
 
 import functorch_port as ft
 from functorch_port._array.executor import Executor
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import deferred, programs
 from functorch_port._tensor.plan import Plan
-from tests.twins import same_outcome
 
 pytestmark = pytest.mark.cpu
 N = 72  # N * N elements are more than the host keeps
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No programs of other tests, and nothing left waiting."""
-    monkeypatch.setattr(programs, "_programs", {})
-    monkeypatch.setattr(programs, "_seen", {})
-    monkeypatch.setattr(tuning, "program_new", 0)  # nothing is compiled before it has come a few times
+def nothing_waits(no_programs: None) -> Iterator[None]:
     gc.collect()
     before = deferred.waiting.count()
     yield
@@ -119,9 +115,11 @@ def test_forward_and_backward_become_one_program(monkeypatch: pytest.MonkeyPatch
         assert ft.allclose(grad, found[0][1], rtol=1e-13, atol=1e-13)
 
 
-def test_new_operations_are_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_operations_are_compiled_at_once(
+    monkeypatch: pytest.MonkeyPatch, tuned: Callable[..., None]
+) -> None:
     """Instead of one by one."""
-    monkeypatch.setattr(tuning, "program_new", 8)
+    tuned(program_new=8)
     sizes = iter(range(N + 1, N + 100))
 
     def step(n: int, deep: int = 3) -> tuple[float, list[str]]:
@@ -201,8 +199,8 @@ def test_memory_is_freed_with_the_graph() -> None:
     assert [ref() for ref in refs] == [None] * 4
 
 
-def test_a_limit_to_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "waiting_elements", deferred.waiting.count() + 2 * N * N)
+def test_a_limit_to_what_waits(tuned: Callable[..., None]) -> None:
+    tuned(waiting_elements=deferred.waiting.count() + 2 * N * N)
     w, x = data()
     made = [x @ w for _ in range(5)]
     assert [waits(y) for y in made] == [True] * 3 + [False] * 2
@@ -661,3 +659,30 @@ def test_without_a_gradient_nothing_waits() -> None:
     with ft.no_grad():
         assert not waits(x @ w)
     assert not waits(x @ x) and not waits((x @ w).argmax(1))
+
+
+def test_nothing_is_computed_for_the_order_alone() -> None:
+    """The Storage with the other order is made when somebody looks at it."""
+    out = ft.arange(60_000.0).reshape(200, 300).t() + 1
+    twice = out * 2
+    assert waits(out)
+    assert float(twice[0, 1]) == 602.0
+    assert out.as_strided((2,), (1,)).tolist() == [1.0, 2.0]
+
+
+def test_deterministic_algorithms_put_no_operations_together() -> None:
+    def step() -> bool:
+        x = ft.ones(100, 100, requires_grad=True)
+        with ft.enable_grad():
+            y = (x * 2).sum()
+        found = waits(y)
+        y.backward()
+        return found
+
+    assert step()
+    ft.use_deterministic_algorithms(True)
+    try:
+        assert not step()
+    finally:
+        ft.use_deterministic_algorithms(False)
+    assert step()

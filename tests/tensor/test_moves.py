@@ -14,7 +14,7 @@ import functorch_port as torch
 
 def check(tensor, where, value):
     assert str(tensor.device) == where, (tensor.device, where)
-    assert {d.id for d in tensor.detach()._value.devices()} == {int(where[4:] or 0)}
+    assert {d.id for d in tensor.detach().jax().devices()} == {int(where[4:] or 0)}
     assert (tensor == value).all()
 
 for size in (3, 100):
@@ -44,7 +44,7 @@ for size in (3, 100):
     with torch.no_grad():
         for _ in range(5):
             out = layer(v)
-    assert str(out.device) == "cpu:1" and {d.id for d in out._value.devices()} == {1}
+    assert str(out.device) == "cpu:1" and {d.id for d in out.jax().devices()} == {1}
 """
 
 #: between platforms JAX halves what has 64 bits where these are not on: seen on a GPU, told here from the calls

@@ -66,7 +66,7 @@ def jaxpr_of(op: Any) -> Any:
     def both(*arrays: Any) -> Any:
         tensors = [ft.from_jax(a) for a in arrays]
         grads = ft.func.grad(total, argnums=tuple(range(len(tensors))))(*tensors)
-        return [g._value for g in grads]
+        return [g.jax() for g in grads]
 
     return jax.make_jaxpr(both)(*[jax.numpy.asarray(leaves[i].detach().numpy()) for i in where])
 

@@ -16,7 +16,6 @@ import torch
 import functorch_port as ft
 from functorch_port._array.value import HOST
 from functorch_port._base.tuning import tuning
-from functorch_port._cpu import numpy_programs as host
 
 pytestmark = pytest.mark.cpu
 
@@ -26,9 +25,8 @@ INDEX = np.array([2, 0, 1, 2])
 
 
 @pytest.fixture(autouse=True)
-def switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "numpy_elements", 4096)
-    monkeypatch.setattr(host.enabled, "known", None)
+def switched_on(tuned: Callable[..., None]) -> None:
+    tuned(numpy_elements=4096)
 
 
 def on_host(tensor: ft.Tensor) -> bool:

@@ -567,17 +567,34 @@ def test_small_values_stay_on_the_host_and_large_ones_are_not_copied():
     assert (small + 1).tolist() == [2, 2, 2] and large.add_(1)[1].item() == 2
 
 
-def test_without_64_bits(monkeypatch):
-    file = file_of(
-        torch, [torch.arange(6).reshape(2, 3), torch.arange(6).reshape(2, 3).t(), torch.ones(2).double()]
+WITHOUT_64_BITS = """
+import functorch_port as ft
+
+for tensor in ft.load("file.pt"):
+    print(tensor.dtype, tensor.tolist())
+try:
+    ft.load("far.pt")
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_without_64_bits(tmp_path):
+    rows = torch.arange(6).reshape(2, 3)
+    torch.save([rows, rows.t(), torch.ones(2).double()], tmp_path / "file.pt")
+    torch.save(torch.tensor([2**40]), tmp_path / "far.pt")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "FUNCTORCH_PORT_X64": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_64_BITS], cwd=tmp_path, capture_output=True, text=True, env=env
     )
-    far = file_of(torch, torch.tensor([2**40]))
-    monkeypatch.setattr(ft._array.tracing, "X64", False)
-    a, b, c = ft.load(file)
-    assert (a.dtype, b.dtype, c.dtype) == (ft.int32, ft.int32, ft.float32)
-    assert b.shape == (3, 2)
-    with pytest.raises(RuntimeError, match="integers past int32"):
-        ft.load(far)
+    assert done.returncode == 0, done.stderr
+    *tensors, error = done.stdout.splitlines()
+    assert tensors == [
+        f"torch.int32 {rows.tolist()}",
+        f"torch.int32 {rows.t().tolist()}",
+        "torch.float32 [1.0, 1.0]",
+    ]
+    assert "integers past int32" in error
 
 
 # Old files.

@@ -13,7 +13,10 @@ from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import ffi
 from functorch_port.ops._normalized import normalized
 
-pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
+pytestmark = [
+    pytest.mark.skipif(not ffi.available(), reason="needs llvmlite"),
+    pytest.mark.usefixtures("both_ways"),
+]
 
 SHAPES = [
     ((6, 40), (40,)),

@@ -13,8 +13,6 @@ from torch.distributions.kl import _KL_REGISTRY
 from twins import plain
 
 import functorch_port as ft
-from functorch_port._array import tracing
-from functorch_port._tensor.tensor import wrap
 from functorch_port.ops._beta import beta_slope
 from functorch_port.ops.gamma_samples import _gamma
 
@@ -306,19 +304,19 @@ def test_derivatives_are_exact(dtype, within):
     """Of samples by their parameters, also where PyTorch has the wrong sign (1 and 1e6: -1.5e-8, not 2.2e-6)."""
     a, b, x, exact = ft.tensor(SLOPES, dtype=ft.float64).unbind(1)
     a, b, x = (v.to(getattr(ft, dtype)) for v in (a, b, x))
-    with tracing.x64():
-        slopes = beta_slope(a._value, b._value, x._value) / (1 - x._value)
+    with jax.enable_x64(True):
+        slopes = beta_slope(a.jax(), b.jax(), x.jax()) / (1 - x.jax())
     fits = (x > 1e-37) & (x < 1 - 1e-4) if dtype == "float32" else x > 0
-    assert float(((wrap(slopes) / exact - 1).abs() * fits).max()) < within
+    assert float(((ft.from_jax(slopes) / exact - 1).abs() * fits).max()) < within
 
 
 def test_derivatives_of_gamma_samples_are_exact():
     """In float32, too, where JAX's own are 6 % off for a concentration of a million."""
     for dtype, within in ((ft.float64, 1e-9), (ft.float32, 1e-5)):
         a, x, exact = (v.to(dtype) for v in ft.tensor(GAMMA_SLOPES, dtype=ft.float64).unbind(1))
-        with tracing.x64():
-            _, slopes = jax.jvp(_gamma, (a._value, x._value), (a._value * 0 + 1, x._value * 0))
-        assert float((wrap(slopes) / exact - 1).abs().max()) < within
+        with jax.enable_x64(True):
+            _, slopes = jax.jvp(_gamma, (a.jax(), x.jax()), (a.jax() * 0 + 1, x.jax() * 0))
+        assert float((ft.from_jax(slopes) / exact - 1).abs().max()) < within
 
 
 def test_small_concentrations():

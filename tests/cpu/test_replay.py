@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import functorch_port as ft
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import programs
 
-
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_programs", {})
-    monkeypatch.setattr(programs, "_seen", {})
-    monkeypatch.setattr(tuning, "program_new", 0)  # nothing is compiled before it has come a few times
+pytestmark = pytest.mark.usefixtures("no_programs")
 
 
 def loss(w: ft.Tensor, x: ft.Tensor) -> ft.Tensor:
@@ -123,9 +120,8 @@ def test_hooks_keep_to_the_walk(how: str) -> None:
     assert seen == ([] if how == "anomaly" else [how] * 4) and compiled() == 0
 
 
-def test_graphs_of_huge_tensors_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "program_small", 10)
-    monkeypatch.setattr(tuning, "program_elements", 11)
+def test_graphs_of_huge_tensors_are_walked(tuned: Callable[..., None]) -> None:
+    tuned(program_small=10, program_elements=11)
     w, x = data()
     for _ in range(4):
         loss(w, x).backward()
@@ -150,9 +146,8 @@ def gradients(dtype: ft.dtype, times: int) -> list[ft.Tensor]:
 
 
 @pytest.mark.cpu
-def test_graphs_of_large_tensors_are_programs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "program_small", 10)
-    monkeypatch.setattr(programs, "_large", programs._Large())
+def test_graphs_of_large_tensors_are_programs_of_their_own(tuned: Callable[..., None]) -> None:
+    tuned(program_small=10)
     walked = {dtype: gradients(dtype, 1) for dtype in (ft.float64, ft.float32)}
     for dtype, want in walked.items():
         for a, b in zip(gradients(dtype, 6), want, strict=True):
@@ -163,10 +158,9 @@ def test_graphs_of_large_tensors_are_programs_of_their_own(monkeypatch: pytest.M
 
 
 @pytest.mark.cpu
-def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_graphs_that_come_a_few_times_each_are_walked(tuned: Callable[..., None]) -> None:
     """To compile them takes longer than they would."""
-    monkeypatch.setattr(tuning, "program_small", 10)
-    monkeypatch.setattr(programs, "_large", programs._Large())
+    tuned(program_small=10)
     w = ft.ones(80, 80, requires_grad=True)  # too large for the host
 
     def come(n: int, times: int) -> None:
@@ -181,3 +175,14 @@ def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.
     for n in range(1, 12):
         come(n, 1)
     assert compiled() == 5
+
+
+@pytest.mark.cpu
+def test_programs_of_passes_are_let_go_of(tuned: Callable[..., None]) -> None:
+    tuned(cached_passes=2)
+    for n in range(6000, 6006):
+        for _ in range(3):
+            x = ft.ones(n, requires_grad=True)
+            (x.cos().tanh().exp() * x).sum().backward()
+    assert len(programs._programs) == len(programs._kept) == 2
+    assert x.grad.isfinite().all()

@@ -17,7 +17,7 @@ import torch
 import functorch_port as port
 from functorch_port import safetensors as ours
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DTYPES = (
     "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "int64", "int32", "int16",
     "int8", "uint64", "uint32", "uint16", "uint8", "bool",

@@ -374,7 +374,7 @@ def test_a_pure_function_keeps_the_order_under_jit():
     losses = {"mse": ft.tensor(3.0), "aux": ft.tensor(50.0)}
     pure = ft.functionalize(total)
     state = pure.state(losses)
-    arrays = {k: v._value for k, v in losses.items()}
+    arrays = {k: v.jax() for k, v in losses.items()}
     assert float(pure(state, losses)[0]) == 8.0
     assert (
         float(jax.jit(pure)(state, arrays)[0]) == 8.0
@@ -401,7 +401,7 @@ def test_pure_and_flax_modules_keep_the_order():
             return {"z": d["mse"], "y": d["aux"]}
 
     apply, params, buffers = ft.func.pure(Turned())
-    out, _ = apply(params, buffers, {k: v._value for k, v in given.items()})
+    out, _ = apply(params, buffers, {k: v.jax() for k, v in given.items()})
     assert list(out) == ["z", "y"]
 
 

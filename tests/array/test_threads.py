@@ -483,8 +483,8 @@ def test_hooks_after_accumulation_beside_a_trace() -> None:
 
 
 def test_what_is_lent_is_waited_for() -> None:
-    cell = Storage(ours.ones(200, 200)._value)
-    reading, new = threading.Event(), ours.zeros(200, 200)._value
+    cell = Storage(ours.ones(200, 200).jax())
+    reading, new = threading.Event(), ours.zeros(200, 200).jax()
 
     def lend() -> None:
         with lent([cell]):
@@ -503,7 +503,7 @@ def test_what_is_lent_is_waited_for() -> None:
 
 
 def test_what_was_lent_to_a_call_that_failed_is_there_again() -> None:
-    cell = Storage(ours.ones(200, 200)._value)
+    cell = Storage(ours.ones(200, 200).jax())
 
     def fail() -> None:
         with pytest.raises(ValueError, match="no"), lent([cell]):

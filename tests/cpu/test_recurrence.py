@@ -13,20 +13,22 @@ from by_onednn import draw
 from counting import xla_compilations
 
 import functorch_port as ft
-from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import onednn, recurrence
 from functorch_port.ops import _recurrence
 from functorch_port.ops._cells import CELLS
 
-pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")
+pytestmark = [
+    pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite"),
+    pytest.mark.usefixtures("both_ways"),
+]
 
 
 @pytest.fixture(autouse=True)
-def everything_in_one_call(monkeypatch):
+def everything_in_one_call(monkeypatch, tuned):
     """What a test computes must ask for a plan, also where a scan would be as fast, and get one."""
     asked = []
     original = recurrence._plan
-    monkeypatch.setattr(tuning, "recurrence_least", 1)
+    tuned(recurrence_least=1)
     monkeypatch.setattr(recurrence, "_plan", lambda *args: asked.append(original(*args)) or asked[-1])
     jax.clear_caches()
     yield
@@ -83,10 +85,10 @@ def test_derivatives_are_those_of_the_scan(mode, reverse):
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7])
 @pytest.mark.parametrize("batch", [1, 4, 5])
-def test_any_number_of_cores(monkeypatch, cores, batch):
+def test_any_number_of_cores(monkeypatch, tuned, cores, batch):
     """The rows are cut for so many; the last part may be smaller."""
     monkeypatch.setattr(onednn, "cores", lambda: cores)
-    monkeypatch.setattr(tuning, "recurrence_part", 1)
+    tuned(recurrence_part=1)
     args = arguments("LSTM", 9, batch, 30 + cores, bias=True)  # not the other numbers' plans
     want = by_scan("LSTM", False, *args)
     for a, b in zip(jax.tree.leaves(in_one_call("LSTM", False, *args)), jax.tree.leaves(want), strict=True):

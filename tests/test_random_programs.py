@@ -2,7 +2,7 @@
 """Random programs (views, in-place operations, several dtypes, gradients) are the same in torch and here.
 
 Values, forms, gradients and errors must agree, eager and compiled. A few are drawn by default; the search is
-``PYTHONPATH=tests python tests/core/test_random_programs.py SEED COUNT``, or RANDOM_PROGRAMS=COUNT for the test.
+``PYTHONPATH=tests python tests/test_random_programs.py SEED COUNT``, or RANDOM_PROGRAMS=COUNT for the test.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ from random_programs import (
 )
 
 import functorch_port as ft
-from functorch_port._base.tuning import tuning
-from functorch_port._cpu import numpy_programs as host
 
 LENGTH = 20
 TOLERANCE = {torch.float64: 1e-8, torch.complex128: 1e-8, torch.float32: 1e-4, torch.bfloat16: 5e-2}
@@ -215,10 +213,9 @@ COUNT = int(os.environ.get("RANDOM_PROGRAMS", "16"))
 
 
 @pytest.fixture
-def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_host(tuned: Callable[..., None]) -> None:
     """Eager mode in numpy where it can, as with FUNCTORCH_PORT_HOST_ELEMENTS=4096: nothing is to be compiled for it."""
-    monkeypatch.setattr(tuning, "numpy_elements", 4096)
-    monkeypatch.setattr(host.enabled, "known", None)
+    tuned(numpy_elements=4096)
 
 
 @pytest.mark.usefixtures("on_host")

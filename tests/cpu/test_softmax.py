@@ -15,7 +15,10 @@ from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import ffi
 from functorch_port.ops._softmax import log_softmax, softmax
 
-pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
+pytestmark = [
+    pytest.mark.skipif(not ffi.available(), reason="needs llvmlite"),
+    pytest.mark.usefixtures("both_ways"),
+]
 
 NAMES = ["softmax", "log_softmax"]
 

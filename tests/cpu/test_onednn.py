@@ -17,7 +17,6 @@ from by_onednn import agree, draw, run, sent_to
 from counting import xla_compilations
 
 import functorch_port as ft
-from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import onednn
 from functorch_port.ops import _convolution
 
@@ -70,10 +69,10 @@ def test_transposed(x, w, stride, padding, extra, groups, dilation):
 @pytest.mark.parametrize("cores", [1, 3, 4, 7])
 @pytest.mark.parametrize("images", [1, 2, 6])
 @pytest.mark.parametrize(("weight", "groups"), [((192, 48, 3, 3), 1), ((64, 16, 3, 3), 2)], ids=str)
-def test_any_number_of_cores(monkeypatch, cores, images, weight, groups):
+def test_any_number_of_cores(monkeypatch, tuned, cores, images, weight, groups):
     """Images and weights are cut for so many: those which cannot be are left to oneDNN whole."""
     monkeypatch.setattr(onednn, "cores", lambda: cores)
-    monkeypatch.setattr(tuning, "convolution_part", 1)
+    tuned(convolution_part=1)
     shape = (images, weight[1] * groups, 13, 12 + cores)  # not the other numbers' plans
     _plan.cache_clear()
     jax.clear_caches()
