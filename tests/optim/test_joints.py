@@ -11,7 +11,6 @@ from counting import xla_compilations
 import functorch_port as ft
 from functorch_port._array.joint import Joint, Part
 from functorch_port._array.storage import Storage
-from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import ffi
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -20,10 +19,9 @@ DATA = np.random.default_rng(0).standard_normal((6, 4))
 
 
 @pytest.fixture(autouse=True)
-def few_are_enough(monkeypatch):
+def few_are_enough(tuned):
     """Two parameters are so many that programs take them joined."""
-    monkeypatch.setattr(tuning, "joint_parameters", 2)
-    monkeypatch.setattr(tuning, "joint_least", 2)
+    tuned(joint_parameters=2, joint_least=2)
 
 
 def joints_of(step):
@@ -316,8 +314,8 @@ def test_a_failed_call_loses_nothing():
     np.testing.assert_allclose(ours.run(), theirs.run(), rtol=1e-9)
 
 
-def test_few_are_not_joined(monkeypatch):
-    monkeypatch.setattr(tuning, "joint_parameters", 128)
+def test_few_are_not_joined(tuned):
+    tuned(joint_parameters=128)
     ours, _ = pair(optimizer="SGD")
     ours.run(2)
     parameters = {p._storage for p in ours.model.parameters()}
@@ -326,8 +324,8 @@ def test_few_are_not_joined(monkeypatch):
     )
 
 
-def test_many_are(monkeypatch):
-    monkeypatch.undo()
+def test_many_are(tuned):
+    tuned(joint_parameters=128, joint_least=4)
     params = [ft.nn.Parameter(ft.full((3,), float(k))) for k in range(130)]
     optimizer = ft.optim.SGD(params, lr=0.1)
     for p in params:
@@ -526,9 +524,8 @@ def test_numbers_and_traces_whatever_comes_between(name, options):
 
 
 @pytest.mark.parametrize(("most", "joints"), [(64, 1), (32, 2)])
-def test_fewer_arrays(monkeypatch, most, joints):
-    monkeypatch.setattr(tuning, "joint_members", most)
-    monkeypatch.setattr(tuning, "joint_parameters", 128)
+def test_fewer_arrays(tuned, most, joints):
+    tuned(joint_members=most, joint_parameters=128)
     run = Run(ft, lr=0.1)
     run.of(run.all)
     (program,) = run.all.programs()

@@ -22,12 +22,9 @@ OPTIONS = {"SGD": {"momentum": 0.9, "lr": 0.05}, "RMSprop": {"momentum": 0.5, "c
 
 
 @pytest.fixture(autouse=True)
-def small_parts(monkeypatch):
+def small_parts(tuned):
     """Programs and joints of 7 parameters; state of up to 9 elements is joined."""
-    monkeypatch.setattr(tuning, "joint_elements", 9)
-    monkeypatch.setattr(tuning, "joint_least", 2)
-    monkeypatch.setattr(tuning, "joint_members", 7)
-    monkeypatch.setattr(tuning, "update_parameters", 7)
+    tuned(joint_elements=9, joint_least=2, joint_members=7, update_parameters=7)
 
 
 class Run:
@@ -98,8 +95,7 @@ def test_types(dtype):
     """The numbers of an optimizer that keeps every state for itself."""
     found = []
     for enough in (2, 1000):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tuning, "joint_least", enough)
+        with tuning.having(joint_least=enough):
             run = Run(ft, "AdamW", dtype="float32")
             run.params = [ft.nn.Parameter(p.detach().to(getattr(ft, dtype))) for p in run.params]
             run.optimizer = ft.optim.AdamW(run.params, lr=0.1)
