@@ -355,7 +355,6 @@ def _sort_outputs(draft: Draft, donated: list[Any], count: int, unread: list[int
 def _executable(
     draft: Draft, closed: Any, sources: _Sources, drawn: list[int], out_order: list[Any]
 ) -> Executable:
-    closed = closed.replace(jaxpr=lowering.rewritten(closed.jaxpr))
     order, donated = sources.positions(), sources.of("donated")
     first = len(donated) + len(sources.cells) + len(sources.args) + len(sources.grads)
     written = {k: cell for k, cell in enumerate(donated) if isinstance(cell, Bundle)}
@@ -430,7 +429,7 @@ def _is_narrow(params: Iterable[Any]) -> bool:
 
 def _differentiable(stage: Stage) -> None:
     """The jitted walk from gradients (those ``given``; the others are zero)."""
-    jaxpr, avals, reached = lowering.rewritten(stage.jaxpr), stage.avals, stage.reached
+    jaxpr, avals, reached = stage.jaxpr, stage.avals, stage.reached
 
     def backward(
         residuals: list[Any], grads: list[Any], given: tuple[bool, ...]
