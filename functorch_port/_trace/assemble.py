@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 from .._array.loops import wholes_of
 from .._array.storage import Storage
 from .._base import lowering
-from .._base.jaxprs import operations
+from .._base.jaxprs import operations, pruned
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from .bundles import Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
@@ -70,7 +70,8 @@ def assemble(
     """Keep the inputs that matter, sort them by where they come from, and make the program."""
     if overlay.local and not draft.boundary:
         closed = closed.replace(jaxpr=_without_stops(closed.jaxpr))
-    closed, live = _prune(closed)
+    jaxpr, live = pruned(closed.jaxpr)
+    closed = closed.replace(jaxpr=jaxpr)
     twins = _read_twins(overlay)
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
     sources = _sort_inputs(draft, live, cells, names, arrays, twins, arguments, grad_of)
@@ -81,7 +82,7 @@ def assemble(
     if keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread])):
         unread = []
     indices = [index for _, index in unread]
-    needed = _inputs_of(closed.jaxpr, indices if keep_grads else [])
+    _, needed = pruned(jaxpr, [keep_grads and k in indices for k in range(len(jaxpr.outvars))])
     if unread and keep_grads:  # the donated inputs that pending gradients need come last
         sources.donated.sort(key=lambda pair: needed[pair[1]])
     states = {*sources.of("donated"), *sources.of("cells"), *(cell for cell, _, _ in draft.cells)}
@@ -447,12 +448,6 @@ def _differentiable(stage: Stage) -> None:
     stage.backward = jax.jit(backward, static_argnums=2)
 
 
-def _inputs_of(jaxpr: Any, outputs: list[int]) -> list[bool]:
-    """Which inputs some of the outputs depend on."""
-    part = jaxpr.replace(outvars=[jaxpr.outvars[i] for i in outputs])
-    return _live(part)[1]
-
-
 def _without_stops(jaxpr: Any) -> Any:
     """The jaxpr without ``stop_gradient``, for a program that JAX does not differentiate: it is to find patterns."""
     source: dict[Any, Any] = {}
@@ -466,20 +461,3 @@ def _without_stops(jaxpr: Any) -> Any:
         else:
             eqns.append(eqn)
     return jaxpr.replace(eqns=eqns, outvars=list(map(of, jaxpr.outvars)))
-
-
-def _prune(closed: Any) -> tuple[Any, list[bool]]:
-    """The jaxpr without operations that no output depends on, and which inputs are left in use."""
-    kept, live = _live(closed.jaxpr)
-    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=kept)), live
-
-
-def _live(jaxpr: Any) -> tuple[list[Any], list[bool]]:
-    """The operations that the outputs depend on, and which inputs."""
-    live = {id(v) for v in jaxpr.outvars if not isinstance(v, Literal)}
-    kept = []
-    for eqn in reversed(jaxpr.eqns):
-        if eqn.effects or any(id(v) in live for v in eqn.outvars):
-            kept.append(eqn)
-            live.update(id(v) for v in eqn.invars if not isinstance(v, Literal))
-    return kept[::-1], [id(v) in live for v in jaxpr.invars]
