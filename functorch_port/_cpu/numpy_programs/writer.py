@@ -13,11 +13,11 @@ import numpy as np
 
 from ..._array import tracing
 from ..._base import lowering
-from ..._base.jaxprs import walk
+from ..._base.jaxprs import inlined, pruned, walk
 from ..elements import ELEMENTS
 from .helpers import HELPERS
 from .primitives import RULES
-from .values import DTYPES, Missing, Unsupported, Value
+from .values import DTYPES, Unsupported, Value
 
 __all__ = ["Writer"]
 
@@ -81,13 +81,12 @@ class Writer:
 
     def _held(self, value: Any, aval: Any) -> Value:
         """A number or array of the program."""
-        if aval.dtype not in DTYPES:
-            return Missing("a constant")  # type: ignore[return-value]
         return self._constant(value, self._checked(aval))
 
     def _run(self, closed: Any, inputs: Sequence[Value]) -> list[Value]:
-        held = map(self._held, closed.consts, [v.aval for v in closed.jaxpr.constvars])
-        return walk(closed.jaxpr, (*held, *inputs), self._operation, self._held)
+        jaxpr, _ = pruned(inlined(closed.jaxpr))
+        held = map(self._held, closed.consts, [v.aval for v in jaxpr.constvars])
+        return walk(jaxpr, (*held, *inputs), self._operation, self._held)
 
     def _operation(self, eqn: Any, ins: list[Value]) -> list[Value]:
         name = eqn.primitive.name
@@ -97,12 +96,9 @@ class Writer:
                 return self._run(jax.make_jaxpr(partial(formula, **eqn.params))(*given), ins)
         if name == "cond" and ins[0].const is not None:
             return self._run(eqn.params["branches"][int(ins[0].const)], ins[1:])
-        try:
-            for var in eqn.outvars:
-                self._checked(var.aval)
-            outs = self._primitive(name, eqn, ins)
-        except Unsupported as why:
-            return [Missing(str(why))] * len(eqn.outvars)  # type: ignore[list-item]
+        for var in eqn.outvars:
+            self._checked(var.aval)
+        outs = self._primitive(name, eqn, ins)
         if len(outs) == 1 and outs[0].const is None and outs[0].text not in self.made:
             self.made[outs[0].text] = name, ins, eqn.params
         return outs
