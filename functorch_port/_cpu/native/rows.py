@@ -83,7 +83,9 @@ def _source(jaxpr: Any, length: int) -> str:
         raise llvm.Unknown(jaxpr)
     writer = _Writer(jaxpr, length)
     writer.write()
-    sources = [(0, k, 0, 0) for k in range(len(jaxpr.outvars))] + [(1, i, 0, 0) for i in range(len(jaxpr.invars))]
+    sources = [(0, k, 0, 0) for k in range(len(jaxpr.outvars))] + [
+        (1, i, 0, 0) for i in range(len(jaxpr.invars))
+    ]
     each = f"""
   %any = icmp slt i64 %start, %end
   br i1 %any, label %row, label %out
@@ -99,7 +101,6 @@ out:"""
     return kernels.definitions(each, sources, 0, len(jaxpr.invars), chunk)
 
 
-_REDUCTIONS = frozenset({"reduce_sum", "reduce_max"})
 _COSTLY = frozenset({"exp", "tanh"})
 #: operations that change nothing of a row or a number but its shape
 _SHAPING = frozenset({"broadcast_in_dim", "reshape", "squeeze"})
@@ -150,6 +151,9 @@ class _Max(_Sum):
 
     def result(self, lines: llvm.Lines, folded: bool) -> str:
         return llvm.from_ordered(lines, f"{self.name}.folded" if folded else self.name, self.float)
+
+
+_REDUCTIONS = {"reduce_sum": _Sum, "reduce_max": _Max}
 
 
 class _Value:
@@ -251,9 +255,7 @@ class _Writer:
     def _reduce(self, reductions: Sequence[tuple[Any, _Value, _Value]]) -> None:
         """Compute sums and maxima of the row, in one loop."""
         accumulators = [
-            (_Sum if eqn.primitive.name == "reduce_sum" else _Max)(
-                f"%r{self.loops}.{i}", llvm.float_type(value.aval)
-            )
+            _REDUCTIONS[eqn.primitive.name](f"%r{self.loops}.{i}", llvm.float_type(value.aval))
             for i, (eqn, _, value) in enumerate(reductions)
         ]
         place = self._begin(accumulators)

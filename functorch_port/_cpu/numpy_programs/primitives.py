@@ -26,7 +26,7 @@ def _convert(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     ):  # numpy leaves NaN and what is out of range open
         raise Unsupported("float to integer")
     if old == new and (not x.aval.weak_type or x.line is not None):
-        return Value(x.text, aval, x.shape, x.const, x.line)
+        return x.like(aval)
     text = f"{w._dtype(new)}.type({w._array(x)})" if not x.shape else f"{w._array(x)}.astype({w._dtype(new)})"
     return w._emit(text, aval, x.shape, [x], 0.4)
 
@@ -46,7 +46,7 @@ def _in_shape(w: Writer, x: Value, aval: Any, shape: tuple[int, ...]) -> Value:
     """The elements of an array in another shape."""
     x = x.of or x
     if shape == x.shape:
-        return Value(x.text, aval, x.shape, x.const, x.line)
+        return x.like(aval)
     new = w._emit(f"{w._array(x)}.reshape({shape})", aval, shape, [x], 0.3)
     if new.const is None:
         new.of = x
@@ -58,7 +58,7 @@ def _reshape(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     if eqn.primitive.name == "reshape" and eqn.params["dimensions"] is not None:
         raise Unsupported("reshape in another order")
     if not x.shape and x.aval.shape:
-        return Value(x.text, aval, x.shape, x.const, x.line)
+        return x.like(aval)
     return _in_shape(w, w._whole(x), aval, tuple(aval.shape))
 
 
@@ -101,7 +101,7 @@ def _reducing(ufunc: str, kinds: str, typed: bool = False) -> Callable[..., Valu
         if x.aval.dtype.kind not in kinds:
             raise Unsupported(ufunc)
         if not axes:
-            return Value(x.text, aval, x.shape, x.const, x.line)
+            return x.like(aval)
         if math.prod(x.aval.shape) == 0 and not typed:
             raise Unsupported("nothing to choose from")
         if all(x.aval.shape[d] == 1 for d in axes):

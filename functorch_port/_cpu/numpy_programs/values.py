@@ -37,3 +37,7 @@ class Value:
         self.const = const
         self.line = line
         self.of: Value | None = None
+
+    def like(self, aval: Any) -> Value:
+        """The same elements with another aval."""
+        return Value(self.text, aval, self.shape, self.const, self.line)

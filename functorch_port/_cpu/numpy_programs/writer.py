@@ -43,11 +43,8 @@ class Writer:
 
     def function(self, time: float) -> Callable[..., Any]:
         """The function: positional arguments to an array or a tuple of them."""
-        live: set[int] = set()
-        for out in self.outs:
-            if out.line is not None:
-                live.add(out.line)
-        for number in range(len(self.lines) - 1, -1, -1):
+        live = {out.line for out in self.outs if out.line is not None}
+        for number in reversed(range(len(self.lines))):
             if number in live:
                 live |= self.lines[number][2]
         if sum(self.cost[n] for n in live) > time:
@@ -122,9 +119,7 @@ class Writer:
         found = rule(self, eqn, ins)
         return found if isinstance(found, list) else [found]
 
-    def _emit(
-        self, text: str, aval: Any, shape: Any, needs: Sequence[Value], cost: float, like: str = ""
-    ) -> Value:
+    def _emit(self, text: str, aval: Any, shape: Any, needs: Sequence[Value], cost: float) -> Value:
         """A line that computes a value; at once if it does not depend on the arguments."""
         if all(v.const is not None for v in needs):
             with np.errstate(all="ignore"):
@@ -168,8 +163,7 @@ class Writer:
         if value.const is not None:
             whole = np.broadcast_to(value.const, value.aval.shape)
             return self._constant(np.ascontiguousarray(whole), value.aval)
-        self.names[dtype := f"d{value.aval.dtype.name}"] = value.aval.dtype
-        text = f"_full({value.text}, {tuple(value.aval.shape)}, {dtype})"
+        text = f"_full({value.text}, {tuple(value.aval.shape)}, {self._dtype(value.aval.dtype)})"
         return self._emit(text, value.aval, value.aval.shape, [value], 1.2)
 
     def _dtype(self, dtype: Any) -> str:

@@ -120,9 +120,7 @@ def _in_blocks(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     return None if rule is None else rule(eqn, ins)
 
 
-def _finished(
-    x: Any, w: Any, *others: Any, kind: str, how: Any, epilogue: Epilogue, in_order: bool
-) -> Any:
+def _finished(x: Any, w: Any, *others: Any, kind: str, how: Any, epilogue: Epilogue, in_order: bool) -> Any:
     """The value of a convolution and its epilogue."""
     block, channels = epilogue.block, (how.output if kind == "forward" else how.input)[1]
     arrays = []

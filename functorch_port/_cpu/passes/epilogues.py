@@ -94,7 +94,7 @@ def _cuts(
         splats = {x: splat for x in operands if x not in inside and (splat := _splat(x, makers)) is not None}
         atoms = [splats.get(x, x) if isinstance(x, Var) else x for x in eqn.invars]
         new = {x: _kind(x, images, result, makers) for x in atoms if isinstance(x, Var) and x not in inside}
-        if None in new.values():
+        if not all(new.values()):
             continue
         others |= new
         within.update(x for x in operands if x in inside)
@@ -128,12 +128,12 @@ def _splat(x: Var, makers: dict[Any, JaxprEqn]) -> Any:
     return made.invars[0]
 
 
-def _kind(x: Var, images: Var, result: Var, makers: dict[Any, JaxprEqn]) -> str | None:
-    """Of which kind an array is beside images, if an epilogue can take it."""
+def _kind(x: Var, images: Var, result: Var, makers: dict[Any, JaxprEqn]) -> str:
+    """Of which kind an array is beside images; empty if no epilogue can take it."""
     shape = x.aval.shape
     if x.aval.size == 1:
         return "number"
     if shape == (1, images.aval.shape[1], 1, 1):
         return "channels"
     # what a program is given is not in blocks
-    return "images" if shape == images.aval.shape == result.aval.shape and x in makers else None
+    return "images" if shape == images.aval.shape == result.aval.shape and x in makers else ""
