@@ -10,7 +10,7 @@ The loop has PyTorch's rounding: a product becomes a multiply-add only with the 
 in `optim` are written. XLA's own loops let LLVM choose.
 
 llvmlite is optional (``pip install 'functorch-port[cpu]'``). Without it, with several CPU devices (XLA cannot cut what
-it does not know), for types other than float32 and float64, or for operations that are not in the tables below, `run`
+it does not know), for types other than float32 and float64, or for operations that `llvm` has no instruction for, `run`
 has no kernel, and XLA's loops do the work.
 """
 

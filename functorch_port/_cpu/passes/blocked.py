@@ -146,17 +146,21 @@ def _by_onednn(
     x: Any,
     w: Any,
     kind: str,
-    how: Any,
+    how: Convolution,
     blocks: tuple[int, int],
     epilogue: Epilogue | None = None,
     others: Sequence[jax.Array] = (),
 ) -> Any:
+    """A convolution, whose epilogue takes ``others``. For ``blocks`` see `onednn.blocks`."""
     taken, made = blocks
-    given = x.kind[1] if isinstance(x, _Blocked) else 0
-    if given not in (0, taken):
-        x, given = x.plain(), 0
-    array = x.array if given else _plain(x)
-    result = blocked_convolution(array, _plain(w), kind, how, (given, made), epilogue, others)
+    given = taken if isinstance(x, _Blocked) and x.kind[1] == taken else 0
+    planned = onednn.plan(kind, how, (given, made), epilogue)
+    assert planned is not None  # `onednn.blocks` has found it
+    n, channels, *sizes = how.output if kind == "forward" else how.input
+    if epilogue and epilogue.sizes:
+        sizes = list(epilogue.sizes)
+    shape = (n, channels // made, *sizes, made) if made else (n, channels, *sizes)
+    result = onednn.call(planned, shape, x.array if given else _plain(x), _plain(w), *others)
     return _Blocked(result) if made else result
 
 
@@ -248,27 +252,3 @@ _RULES: dict[str, Callable[..., list[Any] | None]] = {
     "reduce_sum": _reduced,
     "reduce_max": _reduced,
 }
-
-
-def blocked_convolution(
-    a: jax.Array,
-    b: jax.Array,
-    kind: str,
-    how: Convolution,
-    blocks: tuple[int, int],
-    epilogue: Epilogue | None = None,
-    others: Sequence[jax.Array] = (),
-) -> jax.Array:
-    """A convolution in a program for a CPU: the first array and the result have their channels in ``blocks``.
-
-    That is shape (N, C / block, H, W, block), or (N, C, H, W) where it is 0; see `onednn.blocks`. An epilogue takes
-    ``others``.
-    """
-    planned = onednn.plan(kind, how, blocks, epilogue)
-    assert planned is not None  # `onednn.blocks` has found it
-    n, channels, *sizes = how.output if kind == "forward" else how.input
-    if epilogue and epilogue.sizes:
-        sizes = list(epilogue.sizes)
-    block = blocks[1]
-    shape = (n, channels // block, *sizes, block) if block else (n, channels, *sizes)
-    return onednn.call(planned, shape, a, b, *others)
