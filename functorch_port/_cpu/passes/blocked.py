@@ -24,7 +24,7 @@ from ..._base.jaxprs import inlined, is_literal, operations, walk
 from ...ops._convolution import Convolution, convolution_p
 from ..native import ffi, onednn
 from ..native.epilogue import Epilogue
-from .epilogues import PER_ELEMENT, finished_p, fused
+from .epilogues import PER_ELEMENT, fuse, fused_p
 
 __all__ = ["as_fun", "function_of"]
 
@@ -80,7 +80,7 @@ def function_of(jaxpr: Jaxpr) -> Callable[[ClosedJaxpr], Callable[..., list[Any]
 
 def as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     """`jax.extend.core.jaxpr_as_fun` for such a program."""
-    jaxpr = fused(inlined(closed.jaxpr), _RULES)
+    jaxpr = fuse(inlined(closed.jaxpr), _RULES)
 
     def operation(eqn: JaxprEqn, ins: list[Any]) -> list[Any]:
         blocked = _in_blocks(eqn, ins)
@@ -110,8 +110,8 @@ def _in_blocks(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     name = eqn.primitive.name
     if eqn.primitive is convolution_p:
         return [_convolution(*ins, **eqn.params)]
-    if eqn.primitive is finished_p:
-        return [_finished(*ins, **eqn.params)]
+    if eqn.primitive is fused_p:
+        return [_fused(*ins, **eqn.params)]
     if name == "broadcast_in_dim" and eqn.invars[0].aval.ndim == 0 and eqn.outvars[0].aval.ndim == 4:
         return [_Splat(ins[0], eqn.outvars[0].aval.shape)]
     if not any(isinstance(v, _Blocked) for v in ins):
@@ -120,7 +120,7 @@ def _in_blocks(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     return None if rule is None else rule(eqn, ins)
 
 
-def _finished(x: Any, w: Any, *others: Any, kind: str, how: Any, epilogue: Epilogue, in_order: bool) -> Any:
+def _fused(x: Any, w: Any, *others: Any, kind: str, how: Any, epilogue: Epilogue, in_order: bool) -> Any:
     """The value of a convolution and its epilogue."""
     block, channels = epilogue.block, (how.output if kind == "forward" else how.input)[1]
     arrays = []

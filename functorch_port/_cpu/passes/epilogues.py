@@ -14,7 +14,7 @@ from ...ops._convolution import convolution_p
 from ..elements import ELEMENTS
 from ..native import epilogue, onednn
 
-__all__ = ["PER_ELEMENT", "finished_p", "fused"]
+__all__ = ["PER_ELEMENT", "fuse", "fused_p"]
 
 #: operations whose results' elements are each made of one element of every operand
 PER_ELEMENT = {
@@ -27,10 +27,10 @@ _MOST = 100
 
 #: A convolution and what becomes of its result along with it: of the convolution's operands and the epilogue's others.
 #: Besides the convolution's parameters it has the epilogue, and whether nothing takes the result in blocks.
-finished_p = Primitive("finished_convolution")
+fused_p = Primitive("fused_convolution")
 
 
-def fused(jaxpr: Jaxpr, take_blocks: Container[str]) -> Jaxpr:
+def fuse(jaxpr: Jaxpr, take_blocks: Container[str]) -> Jaxpr:
     """The program with convolutions that have an epilogue.
 
     Args:
@@ -62,7 +62,7 @@ def fused(jaxpr: Jaxpr, take_blocks: Container[str]) -> Jaxpr:
                     eqns[number] = None
                 params = {**eqn.params, "epilogue": made, "in_order": in_order}
                 invars = [*eqn.invars, *others]
-                eqns[numbers[-1]] = last.replace(primitive=finished_p, invars=invars, params=params)
+                eqns[numbers[-1]] = last.replace(primitive=fused_p, invars=invars, params=params)
                 break
     return jaxpr.replace(eqns=[eqn for eqn in eqns if eqn is not None])
 
