@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import Jaxpr
 
-__all__ = ["count_of", "inlined", "is_literal", "largest", "operations", "pruned", "together", "uses", "walk"]
+__all__ = ["count_of", "inlined", "is_literal", "largest", "operations", "peak", "pruned", "uses", "walk"]
 
 #: primitives that are a jaxpr of their own, and the parameter that holds it
 _CALLS = {
@@ -126,7 +126,7 @@ def largest(jaxpr: Any) -> int:
     return max((_bytes(x) for eqn in operations([jaxpr]) for x in eqn.outvars), default=0)
 
 
-def together(jaxpr: Any) -> int:
+def peak(jaxpr: Any) -> int:
     """Bytes of the arrays that a program needs at a time, at most, if its operations come one after the other."""
     last = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in eqn.invars if not is_literal(x)}
     now = most = 0
