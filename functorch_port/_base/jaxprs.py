@@ -1,13 +1,107 @@
-"""Looking through jaxprs."""
+"""Jaxprs: what is in them, what of them is needed, and a walk through one with rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from jax.extend.core import Jaxpr, Literal
+if TYPE_CHECKING:  # it takes 20 ms to import
+    from jax.extend.core import Jaxpr
 
-__all__ = ["count_of", "largest", "operations", "together"]
+__all__ = ["count_of", "inlined", "is_literal", "largest", "operations", "peak", "pruned", "uses", "walk"]
+
+#: primitives that are a jaxpr of their own, and the parameter that holds it
+_CALLS = {
+    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr",
+    "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
+}  # fmt: skip
+
+
+def is_literal(x: Any) -> bool:
+    """Whether an operand is a number in the program, not a variable."""
+    return hasattr(x, "val")
+
+
+# ------------------------------------------------------------------ a walk
+
+
+def walk(
+    jaxpr: Jaxpr,
+    values: Iterable[Any],
+    rule: Callable[[Any, list[Any]], Sequence[Any]],
+    constant: Callable[[Any, Any], Any],
+) -> list[Any]:
+    """Go through the operations of a program, those of the programs that it calls among them, with values of any kind.
+
+    Args:
+        jaxpr: for a CPU, where it has parts for several platforms.
+        values: of its constants and inputs.
+        rule: of an operation and the values of its operands: those of its results.
+        constant: of a number or array in the program, and its aval: its value.
+
+    Returns:
+        the values of the outputs.
+    """
+    env = dict(zip((*jaxpr.constvars, *jaxpr.invars), values, strict=True))
+
+    def read(atoms: Iterable[Any]) -> list[Any]:
+        return [constant(x.val, x.aval) if is_literal(x) else env[x] for x in atoms]
+
+    for eqn in jaxpr.eqns:
+        ins = read(eqn.invars)
+        called = _called(eqn)
+        if called is None:
+            outs = rule(eqn, ins)
+        else:
+            inner = getattr(called, "jaxpr", called)
+            held = map(constant, getattr(called, "consts", ()), [v.aval for v in inner.constvars])
+            outs = walk(inner, [*held, *ins[len(ins) - len(inner.invars) :]], rule, constant)
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return read(jaxpr.outvars)
+
+
+def _called(eqn: Any) -> Any:
+    """The program that an operation is, whose inputs are its last operands; None for another operation."""
+    name, params = eqn.primitive.name, eqn.params
+    if name == "cond" and (platforms := params.get("branches_platforms")):
+        return next(b for b, names in zip(params["branches"], platforms) if names is None or "cpu" in names)
+    return params[_CALLS[name]] if name in _CALLS else None
+
+
+def inlined(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with the operations of the programs that it calls."""
+    from jax.extend.core import Literal, Var
+
+    eqns = []
+
+    def copy(eqn: Any, ins: list[Any]) -> list[Any]:
+        outs = [Var(v.aval) for v in eqn.outvars]
+        eqns.append(eqn.replace(invars=ins, outvars=outs))
+        return outs
+
+    outs = walk(jaxpr, (*jaxpr.constvars, *jaxpr.invars), copy, Literal)
+    return jaxpr.replace(eqns=eqns, outvars=outs)
+
+
+# ------------------------------------------------------------------ what is needed
+
+
+def pruned(jaxpr: Jaxpr, outputs: Sequence[bool] | None = None) -> tuple[Jaxpr, list[bool]]:
+    """The program without what some of the outputs, or all, do not depend on. Which inputs are left in use."""
+    from jax.interpreters.partial_eval import dce_jaxpr
+
+    new, used = dce_jaxpr(jaxpr, True if outputs is None else outputs)
+    return new.replace(invars=jaxpr.invars), used
+
+
+def uses(jaxpr: Jaxpr) -> Counter[Any]:
+    """How often each variable is an operand or an output."""
+    atoms = [x for eqn in jaxpr.eqns for x in eqn.invars]
+    return Counter(x for x in (*atoms, *jaxpr.outvars) if not is_literal(x))
+
+
+# ------------------------------------------------------------------ what there is
 
 
 def operations(params: Iterable[Any]) -> Iterator[Any]:
@@ -16,7 +110,7 @@ def operations(params: Iterable[Any]) -> Iterator[Any]:
         jaxpr = getattr(value, "jaxpr", value)
         if isinstance(value, tuple | list):
             yield from operations(value)
-        elif isinstance(jaxpr, Jaxpr):
+        elif hasattr(jaxpr, "eqns"):
             for eqn in jaxpr.eqns:
                 yield eqn
                 yield from operations(eqn.params.values())
@@ -32,16 +126,16 @@ def largest(jaxpr: Any) -> int:
     return max((_bytes(x) for eqn in operations([jaxpr]) for x in eqn.outvars), default=0)
 
 
-def together(jaxpr: Any) -> int:
+def peak(jaxpr: Any) -> int:
     """Bytes of the arrays that a program needs at a time, at most, if its operations come one after the other."""
-    last = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in eqn.invars if not isinstance(x, Literal)}
+    last = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in eqn.invars if not is_literal(x)}
     now = most = 0
     made: dict[Any, int] = {}
     for k, eqn in enumerate(jaxpr.eqns):
         made |= {x: _bytes(x) for x in eqn.outvars}
         now += sum(map(_bytes, eqn.outvars))
         most = max(most, now)
-        over = {x for x in (*eqn.invars, *eqn.outvars) if not isinstance(x, Literal) and last.get(x, -1) <= k}
+        over = {x for x in (*eqn.invars, *eqn.outvars) if not is_literal(x) and last.get(x, -1) <= k}
         now -= sum(made.pop(x, 0) for x in over)
     return most
 

@@ -4,8 +4,8 @@ A primitive is one formula of JAX's operations, for which a platform may have a 
 
 An operation that is such a primitive says so with `define`. What a platform has of its own is told by `register`, which
 no operation knows of. `has_way` says whether it is worth binding the primitive: without a faster way the formula itself
-is better, as XLA and JAX's transforms see through it. `rewritten`, `function_of` and `compiler_options` are for who
-makes a program, and knows no platform either.
+is better, as XLA and JAX's transforms see through it. `function_of` and `compiler_options` are for who makes a program,
+and knows no platform either.
 
 Reference: https://docs.jax.dev/en/latest/jax-primitives.html
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # it takes 20 ms to import
 
 __all__ = [
     "Passes", "at_first_use", "compiler_options", "define", "formula_of", "function_of", "has_way", "ready",
-    "register", "register_passes", "rewritten",
+    "register", "register_passes",
 ]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}
@@ -110,12 +110,10 @@ class Passes(NamedTuple):
     """What a platform does with a whole program.
 
     Attributes:
-        rewrite: the jaxpr that is compiled in place of one.
         function: of a jaxpr: what takes the place of `jax.extend.core.jaxpr_as_fun`, or None.
         options: of a jaxpr: what `jax.jit` gets as ``compiler_options``, or None.
     """
 
-    rewrite: Callable[[Jaxpr], Jaxpr]
     function: Callable[[Jaxpr], Callable[[ClosedJaxpr], Callable[..., Any]] | None]
     options: Callable[[Jaxpr], dict[str, Any] | None]
 
@@ -127,14 +125,6 @@ def register_passes(passes: Passes) -> None:
     """Have all programs made with these."""
     if passes not in _passes:  # an interrupt may have cut off what comes after
         _passes.append(passes)
-
-
-def rewritten(jaxpr: Jaxpr) -> Jaxpr:
-    """What is compiled in place of a jaxpr."""
-    ready()
-    for passes in _passes:
-        jaxpr = passes.rewrite(jaxpr)
-    return jaxpr
 
 
 def function_of(jaxpr: Jaxpr) -> Callable[[ClosedJaxpr], Callable[..., Any]] | None:

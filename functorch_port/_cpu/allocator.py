@@ -25,6 +25,7 @@ from typing import Any
 import jax
 
 from .._base import settings
+from .._base.jaxprs import largest, peak
 
 __all__ = ["is_on_cpu", "keep", "options"]
 
@@ -79,9 +80,7 @@ def options(jaxpr: Any) -> dict[str, Any]:
     faults otherwise, and take 195, 347 and 324 ms instead of 176, 269 and 272. A program of several parts is not kept
     in the persistent cache, which cannot have it.
     """
-    from .._base.jaxprs import largest, together
-
-    if not keep() or together(jaxpr) > _MOST_KEPT:  # several threads may come to keep as much
+    if not keep() or peak(jaxpr) > _MOST_KEPT:  # several threads may come to keep as much
         return {}
     warnings.filterwarnings("ignore", _NOT_CACHED)
     # XLA warns of every buffer that is larger than a part, and what an operation works in may be three arrays

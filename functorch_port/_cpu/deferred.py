@@ -199,7 +199,7 @@ class _Scope(OfThread):
     """
     Attributes:
         calls: where operations of the calling thread are noted that are put off without being recorded for a gradient;
-            None if these run at once. See `programs.together`.
+            None if these run at once. See `programs.Scope`.
     """
 
     calls: list[Call] | None = None

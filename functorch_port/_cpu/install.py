@@ -38,12 +38,12 @@ def install() -> None:
 def _register() -> None:
     from . import compiler_options
     from .native import lowerings
-    from .passes import blocked, pads
+    from .passes import blocked
     from .updates import CpuLoops
 
     lowerings.install()
     loops.current = CpuLoops()
-    lowering.register_passes(lowering.Passes(pads.join_pads, blocked.function_of, compiler_options.options))
+    lowering.register_passes(lowering.Passes(blocked.function_of, compiler_options.options))
 
 
 def _normals() -> Callable[..., None] | None:

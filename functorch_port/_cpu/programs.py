@@ -27,7 +27,6 @@ from .._base.tuning import tuning
 from .._tensor.plan import Plan, Pullback, avals_of, pullback_of
 from . import compiler_options, deferred
 from .deferred import Call, Deferred, ran, scope, unrun
-from .passes.pads import join_pads
 
 __all__ = [
     "Numbered",
@@ -144,7 +143,6 @@ class _OfTypes:
 
 def _jitted(fn: Callable[..., list[Any]], flat: Sequence[Any]) -> Callable[..., list[Any]]:
     closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*flat)
-    closed = closed.replace(jaxpr=join_pads(closed.jaxpr))
     given = [shape is not None for shape in shapes]
 
     def whole(*flat: Any) -> list[Any]:

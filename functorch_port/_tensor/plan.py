@@ -13,13 +13,14 @@ import numpy as np
 from .._array import tracing
 from .._base import config, memory
 from .._base.bounded import Bounded
+from .._base.jaxprs import pruned
 from .._base.tuning import tuning
 
 if TYPE_CHECKING:
     from .._run.registry import OpSpec
 
 __all__ = [
-    "KeptPlan", "Plan", "Pullback", "Saved", "aval_of", "avals_of", "conj", "kept_plan", "pullback_of", "used_inputs",
+    "KeptPlan", "Plan", "Pullback", "Saved", "aval_of", "avals_of", "conj", "kept_plan", "pullback_of",
 ]  # fmt: skip
 
 NUMBERS = frozenset({bool, int, float, complex})
@@ -172,19 +173,7 @@ def looks_at(fn: Callable[..., Any], args: Sequence[Any], holes: Sequence[bool] 
     avals = [aval_of(a) if hasattr(a, "dtype") else a for a in args]
     with tracing.x64():
         jaxpr = jax.make_jaxpr(fn)(*avals).jaxpr
-    return used_inputs(jaxpr, [not hole for hole in holes] or [True] * len(jaxpr.outvars))
-
-
-def used_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
-    """Which inputs of a jaxpr the wanted outputs depend on."""
-    live = {id(v) for v, w in zip(jaxpr.outvars, wanted, strict=True) if w}
-    for eqn in reversed(jaxpr.eqns):
-        outs = [id(v) in live for v in eqn.outvars]
-        if any(outs):
-            inner = eqn.params.get("jaxpr") if eqn.primitive.name in ("jit", "pjit") else None
-            needed = used_inputs(inner.jaxpr, outs) if inner is not None else [True] * len(eqn.invars)
-            live.update(id(v) for v, n in zip(eqn.invars, needed, strict=True) if n)
-    return [id(v) in live for v in jaxpr.invars]
+    return pruned(jaxpr, [not hole for hole in holes] or None)[1]
 
 
 def _pullback(fn: Callable[..., Any], mask: Sequence[bool], holes: Sequence[bool], *args: Any) -> Any:

@@ -18,7 +18,7 @@ from .._array import joint
 from .._array.joint import Joint, Part
 from .._array.storage import Storage
 from .._base import lowering
-from .._base.jaxprs import operations
+from .._base.jaxprs import operations, pruned
 from .._tensor.tensor import Tensor
 from .draft import Draft
 from .effects import Effects, functions_of
@@ -70,7 +70,8 @@ def assemble(
     if overlay.local and not draft.boundary:
         closed, cells, gone = _take_joined(draft, closed, cells, {*twins, *arguments.cells, *grad_of})
         closed = closed.replace(jaxpr=_simplified(closed.jaxpr))
-    closed, live = _prune(closed)
+    jaxpr, live = pruned(closed.jaxpr)
+    closed = closed.replace(jaxpr=jaxpr)
     sources = _sort_inputs(draft, live, cells, names, arrays, twins, arguments, grad_of)
     _sort_writes(draft, arguments.cells, grad_of)
     place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
@@ -79,7 +80,7 @@ def assemble(
     if keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread])):
         unread = []
     indices = [index for _, index in unread]
-    needed = _inputs_of(closed.jaxpr, indices if keep_grads else [])
+    _, needed = pruned(jaxpr, [keep_grads and k in indices for k in range(len(jaxpr.outvars))])
     if unread and keep_grads:  # the donated inputs that pending gradients need come last
         sources.donated.sort(key=lambda pair: needed[pair[1]])
     states = {*sources.of("donated"), *sources.of("cells"), *(cell for cell, _, _ in draft.cells)}
@@ -356,7 +357,6 @@ def _sort_outputs(draft: Draft, donated: list[Any], outputs: list[int], unread: 
 def _executable(
     draft: Draft, closed: Any, sources: _Sources, drawn: list[int], out_order: list[int]
 ) -> Executable:
-    closed = closed.replace(jaxpr=lowering.rewritten(closed.jaxpr))
     order, donated = sources.positions(), sources.of("donated")
     total = len(closed.jaxpr.invars)
     within, flag = draft.within, -1 if draft.within is None else out_order[draft.within.index]
@@ -415,7 +415,7 @@ def _is_narrow(params: Iterable[Any]) -> bool:
 
 def _differentiable(stage: Stage) -> None:
     """The jitted walk from gradients (those ``given``; the others are zero)."""
-    jaxpr, avals, reached = lowering.rewritten(stage.jaxpr), stage.avals, stage.reached
+    jaxpr, avals, reached = stage.jaxpr, stage.avals, stage.reached
 
     def backward(
         residuals: list[Any], grads: list[Any], given: tuple[bool, ...]
@@ -431,12 +431,6 @@ def _differentiable(stage: Stage) -> None:
         return gradients, list(found)
 
     stage.backward = jax.jit(backward, static_argnums=2)
-
-
-def _inputs_of(jaxpr: Any, outputs: list[int]) -> list[bool]:
-    """Which inputs some of the outputs depend on."""
-    part = jaxpr.replace(outvars=[jaxpr.outvars[i] for i in outputs])
-    return _live(part)[1]
 
 
 def _simplified(jaxpr: Any) -> Any:
@@ -457,20 +451,3 @@ def _simplified(jaxpr: Any) -> Any:
         else:
             eqns.append(eqn)
     return jaxpr.replace(eqns=eqns, outvars=list(map(of, jaxpr.outvars)))
-
-
-def _prune(closed: Any) -> tuple[Any, list[bool]]:
-    """The jaxpr without operations that no output depends on, and which inputs are left in use."""
-    kept, live = _live(closed.jaxpr)
-    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=kept)), live
-
-
-def _live(jaxpr: Any) -> tuple[list[Any], list[bool]]:
-    """The operations that the outputs depend on, and which inputs."""
-    live = {id(v) for v in jaxpr.outvars if not isinstance(v, Literal)}
-    kept = []
-    for eqn in reversed(jaxpr.eqns):
-        if eqn.effects or any(id(v) in live for v in eqn.outvars):
-            kept.append(eqn)
-            live.update(id(v) for v in eqn.invars if not isinstance(v, Literal))
-    return kept[::-1], [id(v) in live for v in jaxpr.invars]

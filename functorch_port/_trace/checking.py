@@ -21,9 +21,9 @@ from .._array.refusal import Check, unknown
 from .._array.storage import Storage
 from .._array.value import Twin
 from .._base import device, settings
+from .._base.jaxprs import pruned, uses
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
-from .assemble import _live
 from .draft import Draft
 from .inputs import aval
 from .overlay import Overlay
@@ -168,7 +168,7 @@ def sort_out(
         end += 1 + len(values)
         # the first that fails is to be reported: what comes after a check of the program's own is the program's
         if within.checks or not _check_before(draft, check, closed, values, places):
-            within.checks.append((check, closed.replace(jaxpr=_part(closed.jaxpr, values))))
+            within.checks.append((check, closed.replace(jaxpr=_part(closed.jaxpr, values)[0])))
             flags.append(flag)
     draft.within = within if flags else None
     overlay.checks = None
@@ -210,8 +210,8 @@ def _check_before(
     ]
     if any(size > most for size, most in sizes):
         return False
-    jaxpr = _part(closed.jaxpr, values)
-    used = [k for k, there in enumerate(_live(jaxpr)[1]) if there]
+    jaxpr, read = _part(closed.jaxpr, values)
+    used = [k for k, is_read in enumerate(read) if is_read]
     if not used:
         _check_once(draft, check, closed.replace(jaxpr=jaxpr))
         return True
@@ -220,8 +220,8 @@ def _check_before(
     inputs = [jaxpr.invars[k] for k in used]
     compute = None
     if inputs != list(values):
-        kept = {id(x) for eqn in jaxpr.eqns for x in eqn.invars} | set(map(id, values))
-        consts = [(v, c) for v, c in zip(jaxpr.constvars, closed.consts, strict=True) if id(v) in kept]
+        kept = uses(jaxpr)
+        consts = [(v, c) for v, c in zip(jaxpr.constvars, closed.consts, strict=True) if v in kept]
         small = jaxpr.replace(invars=inputs, constvars=[v for v, _ in consts])
         function = jaxpr_as_fun(ClosedJaxpr(small, [c for _, c in consts]))
         examples = [np.zeros(x.aval.shape, x.aval.dtype) for x in inputs]
@@ -241,7 +241,6 @@ def _check_once(draft: Draft, check: Check, closed: Any) -> None:
         draft.before.append(Before(check, [], lambda: values))
 
 
-def _part(jaxpr: Any, values: Sequence[Any]) -> Any:
-    """What of the jaxpr computes these values."""
-    part = jaxpr.replace(outvars=list(values))
-    return part.replace(eqns=_live(part)[0])
+def _part(jaxpr: Any, values: Sequence[Any]) -> tuple[Any, list[bool]]:
+    """What of the jaxpr computes these values, and which inputs it reads."""
+    return pruned(jaxpr.replace(outvars=list(values)))

@@ -18,10 +18,11 @@ import numpy as np
 from .._array import tracing
 from .._base import dtypes
 from .._base.bounded import Bounded
+from .._base.jaxprs import pruned
 from .._base.tuning import tuning
 from .._random import generator as generators
 from .._run.run import run
-from .._tensor.plan import Plan, used_inputs
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import LEAF, Structure, flatten, flatten_call, unflatten
 from .._tensor.tree import map as tree_map
@@ -165,7 +166,7 @@ class _Call:
         self.changed = [
             first + i for i, new in enumerate(outvars[count:]) if new is not invars[1 + first + i]
         ]
-        self.draws = used_inputs(jaxpr.jaxpr, [True] * len(outvars))[0]
+        self.draws = pruned(jaxpr.jaxpr)[1][0]
         changed, draws = self.changed, self.draws
 
         def pure(*arrays: Any) -> tuple[Any, ...]:

@@ -11,13 +11,14 @@ Images have their channels in blocks: shape (N, C / block, H, W, block).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.extend.core import JaxprEqn, Literal, Var
+from jax.extend.core import Jaxpr, JaxprEqn
 
+from ..._base.jaxprs import walk
 from . import ffi, llvm
 
 __all__ = ["Epilogue", "compile"]
@@ -45,28 +46,25 @@ class Epilogue(NamedTuple):
     address: int
 
 
-def compile(
-    images: Var, others: Mapping[Var, str], eqns: Sequence[JaxprEqn], splats: Mapping[Var, Any], block: int
-) -> Epilogue | None:
-    """The function of ``images``, what a convolution gives, whose result is that of the last one of ``eqns``.
+def compile(jaxpr: Jaxpr, kinds: Sequence[str], block: int) -> Epilogue | None:
+    """The function that a program is of images, what a convolution gives, and other arrays.
 
     Args:
-        others: the other arrays, in the order in which the function takes them, and their kinds.
-        eqns: operations for each element; and slices and paddings of pixels.
-        splats: arrays among their operands that are one number, and that number.
+        jaxpr: operations for each element, and slices and paddings of pixels.
+        kinds: of the other arrays.
 
     Returns:
         None if there is an operation that there is no instruction for, or if too many pixels are looked at.
     """
-    overwrites = all(x.aval.shape == images.aval.shape for eqn in eqns for x in eqn.outvars)
-    writer = _Writer(images, others, eqns, splats, block)
+    images, (result,) = jaxpr.invars[0].aval, jaxpr.outvars
+    overwrites = all(x.aval.shape == images.shape for eqn in jaxpr.eqns for x in eqn.outvars)
     try:
-        text = writer.text(overwrites)
+        text = _Writer(block).text(jaxpr, ("images", *kinds), overwrites)
     except llvm.Unknown:
         return None
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
-    sizes = None if overwrites else eqns[-1].outvars[0].aval.shape[2:]
-    return Epilogue(name, block, tuple(others.values()), sizes, _address(text))
+    sizes = None if overwrites else result.aval.shape[2:]
+    return Epilogue(name, block, tuple(kinds), sizes, _address(text))
 
 
 @cache
@@ -74,41 +72,34 @@ def _address(text: str) -> int:
     return ffi.function("epilogue", text)
 
 
+#: An element of an array, of names of numbers: of its row and its column of pixels.
+_Element = Callable[[str, str], str]
+
+
 class _Writer:
-    """Instructions for one element of the result, as they come together.
+    """Instructions for one element of the result, as they come together."""
 
-    Positions are names of numbers: of a row and a column of pixels, from which others are computed.
-    """
-
-    def __init__(
-        self,
-        images: Var,
-        others: Mapping[Var, str],
-        eqns: Sequence[JaxprEqn],
-        splats: Mapping[Var, Any],
-        block: int,
-    ) -> None:
-        self.block, self.splats, self.result = block, splats, eqns[-1].outvars[0]
-        self.given = {
-            var: (k, kind) for k, (var, kind) in enumerate([(images, "images"), *others.items()], 1)
-        }
-        self.made = {eqn.outvars[0]: eqn for eqn in eqns}
+    def __init__(self, block: int) -> None:
+        self.block = block
         self.numbers, self.lines = llvm.Lines("n"), llvm.Lines("v")
-        self.values: dict[Any, str] = {}
         self.once: dict[str, str] = {}
+        self.pixels = 0
 
-    def text(self, overwrites: bool) -> str:
+    def text(self, jaxpr: Jaxpr, kinds: Sequence[str], overwrites: bool) -> str:
         """The function; raises `llvm.Unknown`."""
-        value = self._value(self.result, "%y", "%x")
-        if llvm.float_type(self.result.aval) != "float":
-            raise llvm.Unknown(self.result)
-        if sum(self.given.get(key[0], (0, ""))[1] == "images" for key in self.values) > _MANY:
-            raise llvm.Unknown(self.result)
+        given = [
+            cache(partial(self._load, k, kind, x.aval))
+            for k, (kind, x) in enumerate(zip(kinds, jaxpr.invars, strict=True), 1)
+        ]
+        (result,) = walk(jaxpr, given, self._operation, self._constant)
+        value = result("%y", "%x")
+        if self.pixels > _MANY or llvm.float_type(jaxpr.outvars[0].aval) != "float":
+            raise llvm.Unknown(jaxpr)
         # the same number as what is loaded from, or LLVM would have to look whether they overlap
         above, width = ("%above", "%width") if overwrites else ("%made.above", "%columns")
         place = self._pixel(above, "%y", width, "%x")
         target = 1 if overwrites else 0
-        pointers = range(target, len(self.given) + 1)
+        pointers = range(target, len(given) + 1)
         return _FUNCTION.format(
             target=target,
             place=place,
@@ -125,56 +116,50 @@ class _Writer:
             ),
         )
 
-    def _value(self, x: Any, y: str, column: str) -> str:
-        """An element of an array, at a position."""
-        x = self.splats.get(x, x) if isinstance(x, Var) else x
-        if isinstance(x, Literal):
-            return llvm.constant(x.val, llvm.element_type(x.aval))
-        key = (x, y, column)
-        if key not in self.values:
-            eqn = self.made.get(x)
-            self.values[key] = self._load(x, y, column) if eqn is None else self._compute(eqn, y, column)
-        return self.values[key]
+    def _constant(self, value: Any, aval: Any) -> _Element:
+        return lambda y, x: llvm.number(value, aval)
 
-    def _compute(self, eqn: JaxprEqn, y: str, x: str) -> str:
-        name, operand = eqn.primitive.name, eqn.invars[0]
-        if name == "slice":
-            starts, strides = eqn.params["start_indices"], eqn.params["strides"] or (1,) * 4
-            return self._value(
-                operand, self._moved(y, starts[2], strides[2]), self._moved(x, starts[3], strides[3])
-            )
-        if name == "pad":
-            kind = llvm.element_type(operand.aval)
-            inside, places = [], []
-            for position, size, (low, high, _) in zip(
-                (y, x), operand.aval.shape[2:], eqn.params["padding_config"][2:], strict=True
-            ):
-                moved = self._moved(position, -low, 1)
-                if low > 0 or high > 0:
-                    there = self._once(f"icmp ult i64 {moved}, {size}")
-                    moved = self._once(f"select i1 {there}, i64 {moved}, i64 0")
-                    inside.append(there)
-                places.append(moved)
-            value = self._value(operand, *places)
-            for there in inside:
-                fill = self._value(eqn.invars[1], "0", "0")
-                value = self.lines.add(f"select i1 {there}, {kind} {value}, {kind} {fill}")
-            return value
-        kinds = [llvm.element_type(v.aval) for v in (*eqn.invars, *eqn.outvars)]
-        return llvm.instruction(self.lines, name, [self._value(v, y, x) for v in eqn.invars], kinds)
+    def _operation(self, eqn: JaxprEqn, ins: Sequence[_Element]) -> list[_Element]:
+        rule = {"slice": self._slice, "pad": self._pad}.get(eqn.primitive.name, self._each)
+        return [cache(partial(rule, eqn, ins))]
+
+    def _each(self, eqn: JaxprEqn, ins: Sequence[_Element], y: str, x: str) -> str:
+        return llvm.element(self.lines, eqn, [value(y, x) for value in ins])
+
+    def _slice(self, eqn: JaxprEqn, ins: Sequence[_Element], y: str, x: str) -> str:
+        starts, strides = eqn.params["start_indices"], eqn.params["strides"] or (1,) * 4
+        return ins[0](self._moved(y, starts[2], strides[2]), self._moved(x, starts[3], strides[3]))
+
+    def _pad(self, eqn: JaxprEqn, ins: Sequence[_Element], y: str, x: str) -> str:
+        array, fill = ins
+        operand = eqn.invars[0].aval
+        inside, places = [], []
+        for position, size, (low, high, _) in zip(
+            (y, x), operand.shape[2:], eqn.params["padding_config"][2:], strict=True
+        ):
+            moved = self._moved(position, -low, 1)
+            if low > 0 or high > 0:
+                there = self._once(f"icmp ult i64 {moved}, {size}")
+                moved = self._once(f"select i1 {there}, i64 {moved}, i64 0")
+                inside.append(there)
+            places.append(moved)
+        kind, value = llvm.element_type(operand), array(*places)
+        for there in inside:
+            value = self.lines.add(f"select i1 {there}, {kind} {value}, {kind} {fill('0', '0')}")
+        return value
 
     def _moved(self, position: str, start: int, stride: int) -> str:
         if stride != 1:
             position = self._once(f"mul i64 {position}, {stride}")
         return self._once(f"add i64 {position}, {start}") if start else position
 
-    def _load(self, x: Any, y: str, column: str) -> str:
-        k, kind = self.given[x]
-        if x.aval.dtype != np.float32:
-            raise llvm.Unknown(x)
+    def _load(self, k: int, kind: str, aval: Any, y: str, x: str) -> str:
+        if aval.dtype != np.float32:
+            raise llvm.Unknown(aval)
         if kind == "number":
             return self.numbers.add(f"load float, ptr %p{k}")
-        place = self._pixel("%above", y, "%width", column) if kind == "images" else "%channel"
+        self.pixels += kind == "images"
+        place = self._pixel("%above", y, "%width", x) if kind == "images" else "%channel"
         return self.lines.add(f"load float, ptr {self._once(f'getelementptr float, ptr %p{k}, i64 {place}')}")
 
     def _pixel(self, above: str, y: str, width: str, x: str) -> str:

@@ -10,7 +10,7 @@ The loop has PyTorch's rounding: a product becomes a multiply-add only with the 
 in `optim` are written. XLA's own loops let LLVM choose.
 
 llvmlite is optional (``pip install 'functorch-port[cpu]'``). Without it, with several CPU devices (XLA cannot cut what
-it does not know), for types other than float32 and float64, or for operations that are not in the tables below, `run`
+it does not know), for types other than float32 and float64, or for operations that `llvm` has no instruction for, `run`
 has no kernel, and XLA's loops do the work.
 """
 
@@ -186,7 +186,7 @@ def _source(closed: Any, numbers: int, vector: bool, joined: int, written: int) 
     values = []
     for i, var in enumerate(jaxpr.invars[:numbers]):
         array, place = (0, i) if vector else (i, 0)
-        values.append(_load_number(before, f"%p{constant + array}", place, llvm.type_of(var.aval)))
+        values.append(_load_number(before, f"%p{constant + array}", place, llvm.element_type(var.aval)))
     for i, var in enumerate(jaxpr.invars[numbers:]):
         pointer = i  # of the result that overwrites it
         if i >= joined + written:
@@ -195,7 +195,7 @@ def _source(closed: Any, numbers: int, vector: bool, joined: int, written: int) 
         kind = llvm.float_type(var.aval)
         at = inside.add(f"getelementptr {kind}, ptr %p{pointer}, i64 %i")
         values.append(inside.add(f"load {kind}, ptr {at}"))
-    new = llvm.evaluate(inside, jaxpr, closed.consts, values)
+    new = llvm.evaluate(inside, closed, values)
     for k, (var, value) in enumerate(zip(jaxpr.outvars, new, strict=True)):
         kind = llvm.float_type(var.aval)
         at = inside.add(f"getelementptr {kind}, ptr %p{k}, i64 %i")

@@ -1,35 +1,22 @@
-"""Jaxprs of 0-dim values, and functions of numpy's, in LLVM's language."""
+"""Operations for each element, jaxprs of 0-dim values, and functions of numpy's, in LLVM's language."""
 
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jax.extend.core import Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+
+from ..._base.jaxprs import inlined, uses, walk
+from ..elements import ELEMENTS
 
 __all__ = [
-    "Lines", "Unknown", "Value", "constant", "element_type", "evaluate", "float_type", "from_ordered", "instruction",
-    "ordered", "type_of", "vectors", "whole",
+    "Lines", "Unknown", "Value", "constant", "element", "element_type", "evaluate", "float_type", "from_ordered",
+    "number", "ordered", "vectors", "whole",
 ]  # fmt: skip
 
-#: jaxpr primitives -> LLVM's instruction for floats
-_ARITHMETIC = {
-    "add": "fadd",
-    "add_any": "fadd",
-    "sub": "fsub",
-    "mul": "fmul",
-    "div": "fdiv",
-    "divide": "fdiv",
-}
-#: jaxpr primitives -> LLVM's intrinsic
-_INTRINSICS = {
-    "sqrt": "sqrt", "abs": "fabs", "max": "maximum", "min": "minimum", "fmuladd": "fmuladd", "log": "log",
-}  # fmt: skip
-#: jaxpr primitives -> LLVM's comparison of floats: false beside a NaN, but for `ne`
-_COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _LOGICAL = frozenset({"and", "or", "xor"})
 _CONVERSIONS = {"i1": "uitofp", "i32": "sitofp", "i64": "sitofp"}
 _SAME = frozenset({"broadcast_in_dim", "copy", "stop_gradient"})
@@ -59,70 +46,56 @@ class Lines:
         return "\n".join(f"  {line}" for line in self.lines)
 
 
-def evaluate(lines: Lines, jaxpr: Jaxpr, consts: Iterable[Any], values: Sequence[str]) -> list[str]:
+def evaluate(lines: Lines, closed: ClosedJaxpr, values: Sequence[str]) -> list[str]:
     """Add the instructions for a jaxpr of 0-dim values; returns the names of its results.
 
     A product and the sum that it is the first term of, and nothing else, become one multiply-add.
     """
-    env = dict(zip(jaxpr.invars, values, strict=True))
-    env.update((var, constant(c, type_of(var.aval))) for var, c in zip(jaxpr.constvars, consts, strict=True))
+    jaxpr = inlined(closed.jaxpr)
+    used = uses(jaxpr)
+    products: dict[int, list[str]] = {}
 
-    def name(x: Any) -> str:
-        return constant(x.val, type_of(x.aval)) if isinstance(x, Literal) else env[x]
+    def rule(eqn: JaxprEqn, operands: list[str]) -> list[str]:
+        name = eqn.primitive.name
+        if name == "add" and (product := products.get(id(eqn.invars[0]))):
+            # rounded once, where the processor has it
+            return [_call(lines, "fmuladd", *product, operands[1], kind=element_type(eqn.outvars[0].aval))]
+        if name == "mul" and used[eqn.outvars[0]] == 1:
+            products[id(eqn.outvars[0])] = operands
+        return [element(lines, eqn, operands)]
 
-    products: dict[Any, tuple[str, str]] = {}
-    uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if not isinstance(x, Literal))
-    uses.update(x for x in jaxpr.outvars if not isinstance(x, Literal))
-    for eqn in jaxpr.eqns:
-        operands = list(map(name, eqn.invars))
-        inner = eqn.params.get("jaxpr")
-        if inner is not None:
-            env.update(zip(eqn.outvars, evaluate(lines, inner.jaxpr, inner.consts, operands), strict=True))
-            continue
-        kinds = [type_of(x.aval) for x in (*eqn.invars, *eqn.outvars)]
-        primitive, result = eqn.primitive.name, eqn.outvars[0]
-        first = eqn.invars[0]
-        if (
-            primitive == "add" and not isinstance(first, Literal) and first in products
-        ):  # one multiply-add, rounded once, where the processor has it
-            primitive, operands, kinds = "fmuladd", [*products[first], operands[1]], [*kinds, kinds[-1]]
-        env[result] = instruction(lines, primitive, operands, kinds)
-        if primitive == "mul" and uses[result] == 1:
-            products[result] = (operands[0], operands[1])
-    return list(map(name, jaxpr.outvars))
+    held = map(number, closed.consts, [v.aval for v in jaxpr.constvars])
+    return walk(jaxpr, (*held, *values), rule, number)
+
+
+def element(lines: Lines, eqn: JaxprEqn, operands: Sequence[str]) -> str:
+    """Add the instructions for an element of an operation's result, from those of its operands."""
+    kinds = [element_type(x.aval) for x in (*eqn.invars, *eqn.outvars)]
+    return instruction(lines, eqn.primitive.name, operands, kinds)
 
 
 def instruction(lines: Lines, primitive: str, operands: Sequence[str], kinds: Sequence[str]) -> str:
-    """Add the instruction for a primitive of JAX's; ``kinds`` are the operands' types and the result's."""
+    """Add the instructions for a primitive of JAX's; ``kinds`` are the operands' types and the result's."""
     kind, made = kinds[0], kinds[-1]
-    both = ", ".join(operands)
-    if made in _SUFFIX and primitive in _ARITHMETIC:
-        return lines.add(f"{_ARITHMETIC[primitive]} {made} {both}")
-    if made in _SUFFIX and primitive in _INTRINSICS:
-        typed = ", ".join(f"{made} {x}" for x in operands)
-        return lines.add(f"call {made} @llvm.{_INTRINSICS[primitive]}.{_SUFFIX[made]}({typed})")
-    if made in _SUFFIX and primitive == "rsqrt":
-        return instruction(
-            lines, "div", [constant(1, made), instruction(lines, "sqrt", operands, kinds)], kinds
-        )
-    if made == "float" and primitive in _FUNCTIONS:
+    name = ELEMENTS[primitive].llvm if primitive in ELEMENTS else None
+    if name and (kind == "i1" if name in _LOGICAL else kind in _SUFFIX):
+        if name[0] == "@":
+            return _call(lines, name[1:], *operands, kind=kind)
+        return lines.add(f"{name} {kind} {', '.join(operands)}")
+    if kind == "float" and primitive in _FUNCTIONS:
         return _FUNCTIONS[primitive](lines, operands[0])
-    if made in _SUFFIX and primitive == "square":
-        return lines.add(f"fmul {made} {operands[0]}, {operands[0]}")
-    if made in _SUFFIX and primitive == "neg":
-        return lines.add(f"fneg {made} {both}")
-    if kind in _SUFFIX and primitive in _COMPARISONS:
-        return lines.add(f"fcmp {_COMPARISONS[primitive]} {kind} {both}")
+    if kind in _SUFFIX and primitive == "square":
+        return lines.add(f"fmul {kind} {operands[0]}, {operands[0]}")
+    if kind in _SUFFIX and primitive == "rsqrt":
+        return lines.add(f"fdiv {kind} {constant(1, kind)}, {_call(lines, 'sqrt', *operands, kind=kind)}")
     if primitive == "select_n" and kind == "i1" and len(operands) == 3:
         which, if_false, if_true = operands
         return lines.add(f"select i1 {which}, {made} {if_true}, {made} {if_false}")
-    if primitive in _LOGICAL and made == "i1":
-        return lines.add(f"{primitive} i1 {both}")
     if primitive in _SAME or (primitive == "convert_element_type" and kind == made):
         return operands[0]
     if primitive == "convert_element_type" and made in _SUFFIX:
         how = _CONVERSIONS.get(kind) or ("fpext" if made == "double" else "fptrunc")
-        return lines.add(f"{how} {kind} {both} to {made}")
+        return lines.add(f"{how} {kind} {operands[0]} to {made}")
     raise Unknown(primitive)
 
 
@@ -202,8 +175,8 @@ def _bits(value: float) -> int:
     return int(np.float32(value).view(np.int32))
 
 
-def _call(lines: Lines, name: str, *values: str) -> str:
-    return lines.add(f"call float @llvm.{name}.f32({', '.join(f'float {v}' for v in values)})")
+def _call(lines: Lines, name: str, *values: str, kind: str = "float") -> str:
+    return lines.add(f"call {kind} @llvm.{name}.{_SUFFIX[kind]}({', '.join(f'{kind} {v}' for v in values)})")
 
 
 def _polynomial(lines: Lines, coefficients: Sequence[float], at: str) -> str:
@@ -211,13 +184,6 @@ def _polynomial(lines: Lines, coefficients: Sequence[float], at: str) -> str:
     for c in rest:
         first = _call(lines, "fmuladd", first, at, c)
     return first
-
-
-def type_of(aval: Any) -> str:
-    """LLVM's type of a 0-dim value."""
-    if aval.shape:
-        raise Unknown(aval)
-    return element_type(aval)
 
 
 def element_type(aval: Any) -> str:
@@ -234,6 +200,11 @@ def float_type(aval: Any) -> str:
     if kind not in _SUFFIX:
         raise Unknown(aval)
     return kind
+
+
+def number(value: Any, aval: Any) -> str:
+    """A number of a jaxpr."""
+    return constant(value, element_type(aval))
 
 
 def constant(value: Any, kind: str) -> str:
@@ -355,8 +326,8 @@ class Value(np.lib.mixins.NDArrayOperatorsMixin):
     def fma(self, factor: Any, summand: Any) -> Value:
         """``self * factor + summand``, rounded once."""
         kind = _kind(self.dtype)
-        typed = ", ".join(f"{kind} {self._operand(x, self.dtype)}" for x in (self, factor, summand))
-        return self._made(f"call {kind} @llvm.fma.{_SUFFIX[kind]}({typed})", self.dtype)
+        given = [self._operand(x, self.dtype) for x in (self, factor, summand)]
+        return Value(self.lines, _call(self.lines, "fma", *given, kind=kind), self.dtype)
 
     def _made(self, instruction: str, dtype: Any) -> Value:
         return Value(self.lines, self.lines.add(instruction), dtype)

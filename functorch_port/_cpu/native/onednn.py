@@ -35,27 +35,7 @@ from ..._array import tracing
 from ..._base.tuning import tuning
 from ...ops._convolution import Convolution
 from . import dnnl, ffi
-from .dnnl import (
-    ALIGNMENT,
-    BLOCKS,
-    DIFF_DST,
-    DIFF_DST_MD,
-    DIFF_SRC,
-    DIFF_SRC_MD,
-    DIFF_WEIGHTS,
-    DIFF_WEIGHTS_MD,
-    DIRECT,
-    DST,
-    DST_MD,
-    SCRATCHPAD,
-    SCRATCHPAD_MD,
-    SRC,
-    SRC_MD,
-    TRAINING,
-    WEIGHTS,
-    WEIGHTS_MD,
-    Ints,
-)
+from .dnnl import Ints
 from .epilogue import Epilogue
 
 __all__ = [
@@ -120,14 +100,17 @@ def call(planned: Planned, shape: Ints, *arrays: Any) -> jax.Array:
 
 #: kind -> for the arguments and for the result: whose shape it has, its role in a call, and its descriptor's number
 _KINDS: dict[str, Any] = {
-    "forward": ((("input", SRC, SRC_MD), ("weight", WEIGHTS, WEIGHTS_MD)), ("output", DST, DST_MD)),
+    "forward": (
+        (("input", dnnl.SRC, dnnl.SRC_MD), ("weight", dnnl.WEIGHTS, dnnl.WEIGHTS_MD)),
+        ("output", dnnl.DST, dnnl.DST_MD),
+    ),
     "input": (
-        (("output", DIFF_DST, DIFF_DST_MD), ("weight", WEIGHTS, WEIGHTS_MD)),
-        ("input", DIFF_SRC, DIFF_SRC_MD),
+        (("output", dnnl.DIFF_DST, dnnl.DIFF_DST_MD), ("weight", dnnl.WEIGHTS, dnnl.WEIGHTS_MD)),
+        ("input", dnnl.DIFF_SRC, dnnl.DIFF_SRC_MD),
     ),
     "weight": (
-        (("input", SRC, SRC_MD), ("output", DIFF_DST, DIFF_DST_MD)),
-        ("weight", DIFF_WEIGHTS, DIFF_WEIGHTS_MD),
+        (("input", dnnl.SRC, dnnl.SRC_MD), ("output", dnnl.DIFF_DST, dnnl.DIFF_DST_MD)),
+        ("weight", dnnl.DIFF_WEIGHTS, dnnl.DIFF_WEIGHTS_MD),
     ),
 }
 
@@ -168,10 +151,10 @@ class _Phase:
 
     def step(self, descriptions: Sequence[c_void_p], *roles: tuple[int, int]) -> None:
         """Run a primitive in every chunk: the same in all, or each chunk's own."""
-        needed = [dnnl.descriptor(d, SCRATCHPAD_MD) for d in descriptions]
+        needed = [dnnl.descriptor(d, dnnl.SCRATCHPAD_MD) for d in descriptions]
         largest = max(needed, key=dnnl.size)
         if dnnl.size(largest):
-            roles = (*roles, (SCRATCHPAD, self.room(largest)))
+            roles = (*roles, (dnnl.SCRATCHPAD, self.room(largest)))
         made = [dnnl.make("dnnl_primitive_create", d).value or 0 for d in descriptions]
         words = [kept(made), 8 * (len(made) > 1), len(roles)]
         words += [x for role in roles for x in role]
@@ -188,7 +171,7 @@ class _Phase:
 
     def reorder(self, source: c_void_p, at: int, target: c_void_p, to: int) -> None:
         """From one layout to another."""
-        self.step([dnnl.reorder(source, target)], (SRC, at), (DST, to))
+        self.step([dnnl.reorder(source, target)], (dnnl.SRC, at), (dnnl.DST, to))
 
     def words(self) -> list[int]:
         """All of it."""
@@ -275,7 +258,7 @@ def _block(c: Convolution, description: c_void_p, of: tuple[str, int, int]) -> i
     return next(
         (
             block
-            for block in BLOCKS
+            for block in dnnl.BLOCKS
             if shape[1] % block == 0
             and dnnl.library().dnnl_memory_desc_equal(dnnl.in_blocks(shape, block), wanted)
         ),
@@ -296,7 +279,7 @@ def plan_product(product: Product) -> Planned:
     name = "functorch_port.product"
     ffi.register_with(name, "onednn.ll", 0)
     words, scratch = _by_sgemm(product)
-    return Planned(name, max(scratch, ALIGNMENT), tuple(words))
+    return Planned(name, max(scratch, dnnl.ALIGNMENT), tuple(words))
 
 
 def _suits_matmul(product: Product) -> bool:
@@ -334,11 +317,11 @@ def _by_matmul(product: Product) -> Plan:
         if by_rows
         else phase.room(results[size])
     )
-    phase.step([made[n] for n in sizes], (SRC, a), (WEIGHTS, b), (DST, c))
+    phase.step([made[n] for n in sizes], (dnnl.SRC, a), (dnnl.WEIGHTS, b), (dnnl.DST, c))
     if not by_rows:  # its loops are for results that lie together
         targets = {n: dnnl.strided(shape, (columns, 1)) for n, shape in shapes.items()}
         d = phase.memory(targets[size], True, 0, chunk=4 * size)
-        phase.step([dnnl.reorder(results[n], targets[n]) for n in sizes], (SRC, c), (DST, d))
+        phase.step([dnnl.reorder(results[n], targets[n]) for n in sizes], (dnnl.SRC, c), (dnnl.DST, d))
     return plan
 
 
@@ -416,8 +399,8 @@ def matmuls(rows: Sequence[int], inner: int, columns: int) -> Matmuls | None:
                 source, product = dnnl.plain((count, inner)), dnnl.plain((count, columns))
                 description = dnnl.matmul(source, weights, product)
                 weights, pad = (
-                    dnnl.descriptor(description, WEIGHTS_MD),
-                    dnnl.descriptor(description, SCRATCHPAD_MD),
+                    dnnl.descriptor(description, dnnl.WEIGHTS_MD),
+                    dnnl.descriptor(description, dnnl.SCRATCHPAD_MD),
                 )
                 room = dnnl.size(pad)
                 arity = 4 if room else arity
@@ -456,7 +439,7 @@ def plan_packing(shape: Ints, strides: Ints, rows: int, wanted: c_void_p) -> tup
     plan = Plan()
     (made,) = _by_slices(shape, given, wanted)
     phase = _Phase(plan, len(made))
-    phase.step(made, (SRC, phase.memory(given, False, 0)), (DST, phase.memory(wanted, True, 0)))
+    phase.step(made, (dnnl.SRC, phase.memory(given, False, 0)), (dnnl.DST, phase.memory(wanted, True, 0)))
     return _known_to_xla("packing", (shape, strides, rows), plan.words(), plan.scratch), dnnl.size(wanted)
 
 
@@ -469,7 +452,7 @@ def _known_to_xla(what: str, description: Any, words: Sequence[int], scratch: in
     digest = hashlib.sha256(repr(description).encode()).hexdigest()[:16]
     name = f"functorch_port.{what}.{digest}"
     ffi.register_with(name, "onednn.ll", kept(words))
-    return Planned(name, max(scratch, ALIGNMENT))
+    return Planned(name, max(scratch, dnnl.ALIGNMENT))
 
 
 def _shapes(c: Convolution) -> dict[str, Ints]:
@@ -567,7 +550,9 @@ def _weights(plan: Plan, shape: Ints, wanted: c_void_p) -> tuple[bool, int, int]
     place = plan.reserve(dnnl.size(wanted))
     (made,) = _by_slices(shape, given, wanted)
     phase = _Phase(plan, len(made))
-    phase.step(made, (SRC, phase.memory(given, False, 1)), (DST, phase.memory(wanted, True, 1, place)))
+    phase.step(
+        made, (dnnl.SRC, phase.memory(given, False, 1)), (dnnl.DST, phase.memory(wanted, True, 1, place))
+    )
     return True, 1, place
 
 
@@ -579,7 +564,7 @@ def _add_up(plan: Plan, shape: Ints, made: c_void_p, first: int, parts: int) -> 
     to = phase.memory(target, True, 0)
     for k, descriptions in enumerate(reorders):
         at = phase.memory(made, True, 1, first + k * dnnl.size(made))
-        phase.step(descriptions, (SRC, at), (DST, to))
+        phase.step(descriptions, (dnnl.SRC, at), (dnnl.DST, to))
 
 
 def _by_slices(shape: Ints, source: c_void_p, target: c_void_p, sources: int = 1) -> list[list[c_void_p]]:
@@ -613,16 +598,26 @@ def _describe(kind: str, c: Convolution, parts: int) -> tuple[Convolution, c_voi
     with dnnl.one_thread(parts > 0):
         forward = dnnl.make(
             "dnnl_convolution_forward_primitive_desc_create",
-            *(dnnl.engine(), c_int(TRAINING), c_int(DIRECT), x, w, None, y, *geometry, dnnl.attributes()),
+            *(
+                dnnl.engine(),
+                c_int(dnnl.TRAINING),
+                c_int(dnnl.DIRECT),
+                x,
+                w,
+                None,
+                y,
+                *geometry,
+                dnnl.attributes(),
+            ),
         )
         if kind == "input":
             forward = dnnl.make(
                 "dnnl_convolution_backward_data_primitive_desc_create",
-                *(dnnl.engine(), c_int(DIRECT), x, w, y, *geometry, forward, dnnl.attributes()),
+                *(dnnl.engine(), c_int(dnnl.DIRECT), x, w, y, *geometry, forward, dnnl.attributes()),
             )
         elif kind == "weight":
             forward = dnnl.make(
                 "dnnl_convolution_backward_weights_primitive_desc_create",
-                *(dnnl.engine(), c_int(DIRECT), x, w, None, y, *geometry, forward, dnnl.attributes()),
+                *(dnnl.engine(), c_int(dnnl.DIRECT), x, w, None, y, *geometry, forward, dnnl.attributes()),
             )
     return c, forward

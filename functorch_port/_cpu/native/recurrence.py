@@ -170,7 +170,7 @@ def _source(what: Recurrence) -> str:
         return inside.add(f"getelementptr float, ptr %p{streams.index(stream)}, i64 %j")
 
     values = [inside.add(f"load float, ptr {place(stream)}") for stream in read]
-    new = llvm.evaluate(inside, closed.jaxpr, closed.consts, values)
+    new = llvm.evaluate(inside, closed, values)
     for stream, value in zip(written, new, strict=True):
         inside.lines.append(f"store float {value}, ptr {place(stream)}")
     parameters = ", ".join(f"ptr noalias %p{k}" for k in range(len(streams)))

@@ -12,17 +12,17 @@ Of a long row it is taken part by part, or else that of ten million numbers woul
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import Literal
 
 from ..._array import tracing
 from ..._base import lowering
+from ..._base.jaxprs import inlined, is_literal, walk
 from ..._base.tuning import tuning
 from ...ops import _extremes, _normalized, _softmax  # noqa: F401  (`install` is called once: all formulas must be there)
 from ...ops._rows import FORMULAS, Formula
@@ -78,28 +78,14 @@ def _kernel(formula: Formula, given: tuple[Aval, ...], how: tuple[tuple[str, Any
 
 
 def _source(jaxpr: Any, length: int) -> str:
-    """The definitions that ``kernels.ll`` wants, for the jaxpr of one row.
-
-    What lies between two reductions is one loop over the row; numbers of the row are computed between the loops.
-    """
+    """The definitions that ``kernels.ll`` wants, for the jaxpr of one row."""
     if jaxpr.constvars or any(v.aval.size not in (1, length) for v in jaxpr.invars):
         raise llvm.Unknown(jaxpr)
-    results = len(jaxpr.outvars)
-    writer, stages = _Writer(jaxpr, length), _stages(jaxpr)
-    last = max(stages.values(), default=0)
-    for stage in range(last + 1):
-        sums = []
-        for eqn in jaxpr.eqns:
-            result = eqn.outvars[0]
-            if eqn.primitive.name in _REDUCTIONS:
-                if stages[result] == stage + 1:
-                    sums.append(eqn)
-            elif result.aval.size == 1 and stages[result] == stage:
-                writer.number(eqn)
-        if sums:
-            writer.reduce(sums)
+    writer = _Writer(jaxpr, length)
     writer.write()
-    sources = [(0, k, 0, 0) for k in range(results)] + [(1, i, 0, 0) for i in range(len(jaxpr.invars))]
+    sources = [(0, k, 0, 0) for k in range(len(jaxpr.outvars))] + [
+        (1, i, 0, 0) for i in range(len(jaxpr.invars))
+    ]
     each = f"""
   %any = icmp slt i64 %start, %end
   br i1 %any, label %row, label %out
@@ -115,16 +101,6 @@ out:"""
     return kernels.definitions(each, sources, 0, len(jaxpr.invars), chunk)
 
 
-def _stages(jaxpr: Any) -> dict[Any, int]:
-    """For every value how many reductions, one of the other, come before it."""
-    stages = dict.fromkeys(jaxpr.invars, 0)
-    for eqn in jaxpr.eqns:
-        before = max((stages[x] for x in eqn.invars if not isinstance(x, Literal)), default=0)
-        stages |= dict.fromkeys(eqn.outvars, before + (eqn.primitive.name in _REDUCTIONS))
-    return stages
-
-
-_REDUCTIONS = frozenset({"reduce_sum", "reduce_max"})
 _COSTLY = frozenset({"exp", "tanh"})
 #: operations that change nothing of a row or a number but its shape
 _SHAPING = frozenset({"broadcast_in_dim", "reshape", "squeeze"})
@@ -177,6 +153,32 @@ class _Max(_Sum):
         return llvm.from_ordered(lines, f"{self.name}.folded" if folded else self.name, self.float)
 
 
+_REDUCTIONS = {"reduce_sum": _Sum, "reduce_max": _Max}
+
+
+class _Value:
+    """A row, whose elements are computed where they are asked for, or a number of the row.
+
+    Attributes:
+        stage: how many reductions, one of the other, come before it.
+        compute: of the place of an element: its name.
+        known: by their places those that were computed.
+    """
+
+    def __init__(self, aval: Any, stage: int, compute: Callable[[str], str]) -> None:
+        self.aval, self.stage, self.compute = aval, stage, compute
+        self.known: dict[str, str] = {}
+
+    def at(self, place: str) -> str:
+        if place not in self.known:
+            self.known[place] = self.compute(place)
+        return self.known[place]
+
+    def is_now(self, name: str) -> None:
+        """It is known everywhere from here on."""
+        self.compute = lambda place: name
+
+
 class _Writer:
     """Instructions for one row, as they come together.
 
@@ -188,74 +190,89 @@ class _Writer:
         self.length = length
         self.lines = llvm.Lines("v")
         self.block = "row"
-        self.made = {eqn.outvars[0]: eqn for eqn in jaxpr.eqns}
-        self.results = jaxpr.outvars
-        self.places = {v: f"%p{len(jaxpr.outvars) + i}" for i, v in enumerate(jaxpr.invars)}
-        needed = {
+        self.loops = 0
+        self.numbers: list[_Value] = []
+        #: operations, their rows and their results
+        self.reductions: list[tuple[Any, _Value, _Value]] = []
+        #: rows that take longer to compute again than to keep
+        self.costly: list[_Value] = []
+        jaxpr = inlined(jaxpr)
+        self.again = {
             x
             for eqn in jaxpr.eqns
             if eqn.primitive.name not in _REDUCTIONS
             for x in eqn.invars
-            if not isinstance(x, Literal)
+            if not is_literal(x)
         }
-        #: rows that take longer to compute again than to keep
-        self.costly = {v for v in needed.intersection(self.made) if self.made[v].primitive.name in _COSTLY}
-        self.numbers: dict[Any, str] = {}
-        self.loops = 0
+        first = len(jaxpr.outvars)
+        inputs = [self._input(first + k, v.aval) for k, v in enumerate(jaxpr.invars)]
+        self.results = walk(jaxpr, inputs, self._operation, self._constant)
+        #: results that can hold a row until they are written
+        self.free = [k for k, value in enumerate(self.results) if value.aval.size == length]
 
-    def number(self, eqn: Any) -> None:
-        """Compute a number of the row."""
-        self.numbers[eqn.outvars[0]] = self._compute(eqn, self.numbers, "%number")
+    def _input(self, pointer: int, aval: Any) -> _Value:
+        value = _Value(aval, 0, partial(self._load, pointer, aval))
+        if aval.size != self.length:
+            self.numbers.append(value)
+        return value
 
-    def reduce(self, eqns: list[Any]) -> None:
-        """Compute sums and maxima of the row, in one loop."""
-        kinds = [llvm.float_type(eqn.outvars[0].aval) for eqn in eqns]
-        accumulators = [
-            _Sum(f"%r{self.loops}.{i}", kind)
-            if eqn.primitive.name == "reduce_sum"
-            else _Max(f"%r{self.loops}.{i}", kind)
-            for i, (eqn, kind) in enumerate(zip(eqns, kinds, strict=True))
-        ]
-        place = self._begin(accumulators)
-        elements: dict[Any, str] = {}
-        for eqn, accumulator in zip(eqns, accumulators, strict=True):
-            if eqn.invars[0].aval.size != self.length:
-                raise llvm.Unknown(eqn)
-            accumulator.take(self.lines, self._value(eqn.invars[0], elements, place))
-        for var in self.costly.intersection(elements):
-            k = self._row_of_results(var)
-            if k is not None:
-                self._store(k, var, elements[var], place)
-                self.places[var] = f"%p{k}"
-        self._end(accumulators)
-        for eqn, accumulator in zip(eqns, accumulators, strict=True):
-            self.numbers[eqn.outvars[0]] = accumulator.result(self.lines, self.length > tuning.row_part)
+    def _constant(self, value: Any, aval: Any) -> _Value:
+        return _Value(aval, 0, lambda place: llvm.number(value, aval))
 
-    def _row_of_results(self, var: Any) -> int | None:
-        """A result that can hold a row until it is written, and holds none yet."""
-        free = (
-            k
-            for k, out in enumerate(self.results)
-            if out.aval.size == self.length
-            and out.aval.dtype == var.aval.dtype
-            and f"%p{k}" not in self.places.values()
-        )
-        return next(free, None)
+    def _operation(self, eqn: Any, ins: list[_Value]) -> list[_Value]:
+        name, aval = eqn.primitive.name, eqn.outvars[0].aval
+        stage = max((value.stage for value in ins), default=0)
+        value = _Value(aval, stage, partial(self._compute, eqn, ins))
+        if name in _REDUCTIONS:
+            value.stage += 1
+            self.reductions.append((eqn, *ins, value))
+        elif aval.size == 1:
+            self.numbers.append(value)
+        elif name in _COSTLY and eqn.outvars[0] in self.again:
+            self.costly.append(value)
+        return [value] * len(eqn.outvars)  # there is no instruction where there are several
 
     def write(self) -> None:
-        """Store the results: rows in one loop, numbers after it."""
-        results = list(enumerate(self.results))
-        rows = [(k, var) for k, var in results if var.aval.size == self.length]
+        """What lies between two reductions is one loop over the row; numbers are computed between the loops."""
+        for stage in range(1 + max((value.stage for *_, value in self.reductions), default=0)):
+            for value in self.numbers:
+                if value.stage == stage:
+                    value.is_now(value.at("%number"))
+            reductions = [r for r in self.reductions if r[-1].stage == stage + 1]
+            if reductions:
+                self._reduce(reductions)
+        rows = [(k, value) for k, value in enumerate(self.results) if value.aval.size == self.length]
         if rows:
             place = self._begin()
-            elements: dict[Any, str] = {}
-            values = [self._value(var, elements, place) for _, var in rows]
-            for (k, var), value in zip(rows, values, strict=True):
-                self._store(k, var, value, place)
+            elements = [value.at(place) for _, value in rows]
+            for (k, value), element in zip(rows, elements, strict=True):
+                self._store(k, value, element, place)
             self._end()
-        for k, var in results:
-            if var.aval.size != self.length:
-                self._store(k, var, self._value(var, self.numbers, "%number"), "%number")
+        for k, value in enumerate(self.results):
+            if value.aval.size != self.length:
+                self._store(k, value, value.at("%number"), "%number")
+
+    def _reduce(self, reductions: Sequence[tuple[Any, _Value, _Value]]) -> None:
+        """Compute sums and maxima of the row, in one loop."""
+        accumulators = [
+            _REDUCTIONS[eqn.primitive.name](f"%r{self.loops}.{i}", llvm.float_type(value.aval))
+            for i, (eqn, _, value) in enumerate(reductions)
+        ]
+        place = self._begin(accumulators)
+        for (_, row, _), accumulator in zip(reductions, accumulators, strict=True):
+            if row.aval.size != self.length:
+                raise llvm.Unknown(row)
+            accumulator.take(self.lines, row.at(place))
+        for value in [value for value in self.costly if place in value.known]:
+            k = next((k for k in self.free if self.results[k].aval.dtype == value.aval.dtype), None)
+            if k is not None:
+                self.free.remove(k)
+                self.costly.remove(value)
+                self._store(k, value, value.at(place), place)
+                value.compute = partial(self._load, k, value.aval)
+        self._end(accumulators)
+        for (*_, value), accumulator in zip(reductions, accumulators, strict=True):
+            value.is_now(accumulator.result(self.lines, self.length > tuning.row_part))
 
     def _begin(self, accumulators: Sequence[_Sum] = ()) -> str:
         """Open a loop over the row; returns where its element is."""
@@ -300,34 +317,22 @@ class _Writer:
                 f"{self.block}:",
             ]
 
-    def _value(self, x: Any, known: dict[Any, str], place: str) -> str:
-        """An element, or a number of the row; ``known`` are those that have been computed where this is."""
-        if isinstance(x, Literal):
-            return llvm.constant(x.val, llvm.element_type(x.aval))
-        if x in self.numbers:
-            return self.numbers[x]
-        if x not in known:
-            known[x] = self._load(x, place) if x in self.places else self._compute(self.made[x], known, place)
-        return known[x]
-
-    def _compute(self, eqn: Any, known: dict[Any, str], place: str) -> str:
-        operands = [self._value(x, known, place) for x in eqn.invars]
+    def _compute(self, eqn: Any, ins: list[_Value], place: str) -> str:
+        operands = [value.at(place) for value in ins]
         if eqn.primitive.name in _SHAPING:
             return operands[0]
         if eqn.primitive.name == "iota":  # of a row, not of a number
-            place = self.lines.add(f"trunc i64 %j{self.loops} to i32")
-            return self.lines.add(f"sitofp i32 {place} to {llvm.float_type(eqn.outvars[0].aval)}")
-        kinds = [llvm.element_type(x.aval) for x in (*eqn.invars, *eqn.outvars)]
-        return llvm.instruction(self.lines, eqn.primitive.name, operands, kinds)
+            position = self.lines.add(f"trunc i64 %j{self.loops} to i32")
+            return self.lines.add(f"sitofp i32 {position} to {llvm.float_type(eqn.outvars[0].aval)}")
+        return llvm.element(self.lines, eqn, operands)
 
-    def _load(self, var: Any, place: str) -> str:
-        kind = llvm.float_type(var.aval)
-        at = place if var.aval.size == self.length else "%number"
-        return self.lines.add(f"load {kind}, ptr {self._address(self.places[var], kind, at)}")
+    def _load(self, pointer: int, aval: Any, place: str) -> str:
+        kind = llvm.float_type(aval)
+        return self.lines.add(f"load {kind}, ptr {self._address(pointer, kind, place)}")
 
-    def _store(self, k: int, var: Any, value: str, place: str) -> None:
-        kind = llvm.float_type(var.aval)
-        self.lines.lines.append(f"store {kind} {value}, ptr {self._address(f'%p{k}', kind, place)}")
+    def _store(self, pointer: int, value: _Value, element: str, place: str) -> None:
+        kind = llvm.float_type(value.aval)
+        self.lines.lines.append(f"store {kind} {element}, ptr {self._address(pointer, kind, place)}")
 
-    def _address(self, pointer: str, kind: str, place: str) -> str:
-        return self.lines.add(f"getelementptr {kind}, ptr {pointer}, i64 {place}")
+    def _address(self, pointer: int, kind: str, place: str) -> str:
+        return self.lines.add(f"getelementptr {kind}, ptr %p{pointer}, i64 {place}")

@@ -3,8 +3,8 @@
 Calling a compiled program costs 15 to 25 µs on a CPU whatever it does; numpy adds two small arrays in one. So what was
 made on the host (from Python data, or by an operation on such values) and is small stays there, until something
 asks for the `jax.Array`. There is no second definition of any operation: the pure function is traced as for `jax.jit`,
-and its primitives are looked up in a table (`primitives`). Whatever is not in the table, or would take
-longer than the call of a program, is compiled as ever.
+and its primitives are looked up in tables (`elements`, `primitives`). Whatever is not in them, or would take longer
+than the call of a program, is compiled as ever.
 """
 
 from __future__ import annotations

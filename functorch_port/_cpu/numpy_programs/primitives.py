@@ -1,4 +1,4 @@
-"""How the primitives of JAX are written in numpy."""
+"""How the primitives of JAX are written in numpy that are none of `ELEMENTS`."""
 
 from __future__ import annotations
 
@@ -15,45 +15,7 @@ from .values import Unsupported, Value
 if TYPE_CHECKING:
     from .writer import Writer
 
-__all__ = ["CALLS", "KINDS", "RULES", "UFUNCS"]
-
-
-#: primitives that are a jaxpr of their own, and the parameter that holds it
-CALLS = {
-    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr",
-    "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
-}  # fmt: skip
-_TWO = {"max": "maximum", "min": "minimum", "pow": "power", "atan2": "arctan2", "rem": "fmod"}
-_ONE = {
-    "abs": "absolute", "sign": "sign", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p",
-    "expm1": "expm1", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
-    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
-    "sqrt": "sqrt", "cbrt": "cbrt", "square": "square", "floor": "floor", "ceil": "ceil", "is_finite": "isfinite",
-    "not": "logical_not",
-}  # fmt: skip
-#: written as operators: the same ufuncs for arrays, and much faster for numpy's scalars
-_OPERATORS = {
-    "add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "divide": "/", "and": "&", "or": "|",
-    "xor": "^", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-}  # fmt: skip
-UFUNCS = {
-    **{name: f"{{}} {own} {{}}" for name, own in _OPERATORS.items()},
-    **{name: f"np.{own}({{}}, {{}})" for name, own in _TWO.items()},
-    **{name: f"np.{own}({{}})" for name, own in _ONE.items()},
-    "neg": "-{}",
-    "rsqrt": "1.0 / np.sqrt({})",
-    "logistic": "1.0 / (1.0 + np.exp(-{}))",
-    "erf": "_erf({})",
-    "clamp": "np.minimum(np.maximum({1}, {0}), {2})",
-}
-#: kinds of dtype for which numpy and XLA mean the same; all real ones if not listed
-_FLOATS = (
-    "div divide rem pow atan2 sign abs floor ceil is_finite exp exp2 log log1p expm1 sin cos tan asin acos atan "
-    "sinh cosh tanh asinh acosh atanh sqrt cbrt rsqrt logistic erf"
-)
-KINDS = dict.fromkeys(_FLOATS.split(), "f") | {
-    "neg": "if", "add": "iuf", "add_any": "iuf", "sub": "iuf", "mul": "iuf", "abs": "if", "sign": "if", "not": "b",
-}  # fmt: skip
+__all__ = ["RULES"]
 
 
 def _convert(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -64,7 +26,7 @@ def _convert(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     ):  # numpy leaves NaN and what is out of range open
         raise Unsupported("float to integer")
     if old == new and (not x.aval.weak_type or x.line is not None):
-        return Value(x.text, aval, x.shape, x.const, x.line)
+        return x.like(aval)
     text = f"{w._dtype(new)}.type({w._array(x)})" if not x.shape else f"{w._array(x)}.astype({w._dtype(new)})"
     return w._emit(text, aval, x.shape, [x], 0.4)
 
@@ -84,7 +46,7 @@ def _in_shape(w: Writer, x: Value, aval: Any, shape: tuple[int, ...]) -> Value:
     """The elements of an array in another shape."""
     x = x.of or x
     if shape == x.shape:
-        return Value(x.text, aval, x.shape, x.const, x.line)
+        return x.like(aval)
     new = w._emit(f"{w._array(x)}.reshape({shape})", aval, shape, [x], 0.3)
     if new.const is None:
         new.of = x
@@ -96,7 +58,7 @@ def _reshape(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     if eqn.primitive.name == "reshape" and eqn.params["dimensions"] is not None:
         raise Unsupported("reshape in another order")
     if not x.shape and x.aval.shape:
-        return Value(x.text, aval, x.shape, x.const, x.line)
+        return x.like(aval)
     return _in_shape(w, w._whole(x), aval, tuple(aval.shape))
 
 
@@ -139,7 +101,7 @@ def _reducing(ufunc: str, kinds: str, typed: bool = False) -> Callable[..., Valu
         if x.aval.dtype.kind not in kinds:
             raise Unsupported(ufunc)
         if not axes:
-            return Value(x.text, aval, x.shape, x.const, x.line)
+            return x.like(aval)
         if math.prod(x.aval.shape) == 0 and not typed:
             raise Unsupported("nothing to choose from")
         if all(x.aval.shape[d] == 1 for d in axes):
@@ -427,13 +389,6 @@ def _sort(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
     return [w._emit(text, aval, aval.shape, [x], 4.0 + math.prod(aval.shape) * 0.01)]
 
 
-def _platform(w: Writer, eqn: Any, ins: list[Value]) -> Value:
-    for index, names in enumerate(eqn.params["platforms"]):
-        if names is None or "cpu" in names:
-            return w._constant(index, eqn.outvars[0].aval)
-    raise Unsupported("platform_index")
-
-
 def _same(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
     return ins
 
@@ -459,7 +414,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "iota": _iota,
     "optimization_barrier": _same,
     "pad": _padding,
-    "platform_index": _platform,
     "reduce_and": _reducing("logical_and", "b"),
     "reduce_max": _reducing("maximum", "biuf"),
     "reduce_min": _reducing("minimum", "biuf"),

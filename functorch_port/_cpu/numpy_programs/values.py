@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["DTYPES", "Missing", "Unsupported", "Value"]
+__all__ = ["DTYPES", "Unsupported", "Value"]
 
 
 DTYPES = frozenset(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")))
@@ -14,18 +14,6 @@ DTYPES = frozenset(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "in
 
 class Unsupported(Exception):
     """The program must be compiled."""
-
-
-class Missing:
-    """A value that cannot be computed here, which matters only if it is needed."""
-
-    const = None
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-    def __getattr__(self, name: str) -> Any:
-        raise Unsupported(self.reason)
 
 
 class Value:
@@ -49,3 +37,7 @@ class Value:
         self.const = const
         self.line = line
         self.of: Value | None = None
+
+    def like(self, aval: Any) -> Value:
+        """The same elements with another aval."""
+        return Value(self.text, aval, self.shape, self.const, self.line)

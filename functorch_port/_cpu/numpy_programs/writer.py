@@ -13,9 +13,11 @@ import numpy as np
 
 from ..._array import tracing
 from ..._base import lowering
+from ..._base.jaxprs import inlined, pruned, walk
+from ..elements import ELEMENTS
 from .helpers import HELPERS
-from .primitives import CALLS, KINDS, RULES, UFUNCS
-from .values import DTYPES, Missing, Unsupported, Value
+from .primitives import RULES
+from .values import DTYPES, Unsupported, Value
 
 __all__ = ["Writer"]
 
@@ -32,25 +34,17 @@ class Writer:
         self.seen: dict[tuple[str, Any], Value] = {}
         #: by the text of a value the primitive that it comes from, with its arguments and parameters
         self.made: dict[str, tuple[str, list[Value], Any]] = {}
-        self.env: dict[Any, Value] = {}
-        self.inputs: list[str] = []
-        for var in closed.jaxpr.invars:
-            value = Value(f"a{len(self.inputs)}", self._checked(var.aval), var.aval.shape)
-            self.inputs.append(value.text)
-            self.env[var] = value
-        if all(var.aval.weak_type for var in closed.jaxpr.invars):
+        inputs = [Value(f"a{k}", self._checked(a), a.shape) for k, a in enumerate(closed.in_avals)]
+        self.inputs = [value.text for value in inputs]
+        if all(a.weak_type for a in closed.in_avals):
             raise Unsupported("numbers alone")
-        outs = self._run(closed.jaxpr, closed.consts)
-        self.outs = [self._whole(out) for out in outs]
+        self.outs = [self._whole(out) for out in self._run(closed, inputs)]
         self.kind = kind
 
     def function(self, time: float) -> Callable[..., Any]:
         """The function: positional arguments to an array or a tuple of them."""
-        live: set[int] = set()
-        for out in self.outs:
-            if out.line is not None:
-                live.add(out.line)
-        for number in range(len(self.lines) - 1, -1, -1):
+        live = {out.line for out in self.outs if out.line is not None}
+        for number in reversed(range(len(self.lines))):
             if number in live:
                 live |= self.lines[number][2]
         if sum(self.cost[n] for n in live) > time:
@@ -82,70 +76,50 @@ class Writer:
             text = f"({text})" if text[0] == "-" else text
         return Value(text, aval, value.shape, self.names[name])
 
-    def _read(self, atom: Any) -> Value:
-        if hasattr(atom, "val"):  # a `Literal` of `jax.extend.core`, which takes 20 ms to import
-            if atom.aval.dtype not in DTYPES:
-                return Missing("a constant")  # type: ignore[return-value]
-            return self._constant(atom.val, self._checked(atom.aval))
-        return self.env[atom]
+    def _held(self, value: Any, aval: Any) -> Value:
+        """A number or array of the program."""
+        return self._constant(value, self._checked(aval))
 
-    def _run(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Value] | None = None) -> list[Value]:
-        for var, const in zip(jaxpr.constvars, consts, strict=True):
-            self.env[var] = self._constant(const, self._checked(var.aval))
-        if args is not None:
-            self.env.update(zip(jaxpr.invars, args, strict=True))
-        for eqn in jaxpr.eqns:
-            ins = [self._read(atom) for atom in eqn.invars]
-            name = eqn.primitive.name
-            if name in CALLS:
-                inner = eqn.params[CALLS[name]]
-                outs = (
-                    self._run(inner.jaxpr, inner.consts, ins)
-                    if hasattr(inner, "consts")
-                    else self._run(inner, (), ins)
-                )
-            elif (formula := lowering.formula_of(eqn.primitive)) is not None:
-                given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
-                with tracing.x64():
-                    inner = jax.make_jaxpr(partial(formula, **eqn.params))(*given)
-                outs = self._run(inner.jaxpr, inner.consts, ins)
-            elif name == "cond" and ins[0].const is not None:
-                branch = eqn.params["branches"][int(ins[0].const)]
-                outs = self._run(branch.jaxpr, branch.consts, ins[1:])
-            else:
-                try:
-                    for var in eqn.outvars:
-                        self._checked(var.aval)
-                    outs = self._primitive(name, eqn, ins)
-                except Unsupported as why:
-                    outs = [Missing(str(why))] * len(eqn.outvars)  # type: ignore[list-item]
-                if len(outs) == 1 and outs[0].const is None and outs[0].text not in self.made:
-                    self.made[outs[0].text] = name, ins, eqn.params
-            self.env.update(zip(eqn.outvars, outs, strict=True))
-        return [self._read(atom) for atom in jaxpr.outvars]
+    def _run(self, closed: Any, inputs: Sequence[Value]) -> list[Value]:
+        jaxpr, _ = pruned(inlined(closed.jaxpr))
+        held = map(self._held, closed.consts, [v.aval for v in jaxpr.constvars])
+        return walk(jaxpr, (*held, *inputs), self._operation, self._held)
+
+    def _operation(self, eqn: Any, ins: list[Value]) -> list[Value]:
+        name = eqn.primitive.name
+        if (formula := lowering.formula_of(eqn.primitive)) is not None:
+            given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
+            with tracing.x64():
+                return self._run(jax.make_jaxpr(partial(formula, **eqn.params))(*given), ins)
+        if name == "cond" and ins[0].const is not None:
+            return self._run(eqn.params["branches"][int(ins[0].const)], ins[1:])
+        for var in eqn.outvars:
+            self._checked(var.aval)
+        outs = self._primitive(name, eqn, ins)
+        if len(outs) == 1 and outs[0].const is None and outs[0].text not in self.made:
+            self.made[outs[0].text] = name, ins, eqn.params
+        return outs
 
     def _primitive(self, name: str, eqn: Any, ins: list[Value]) -> list[Value]:
         aval = eqn.outvars[0].aval
-        ufunc = UFUNCS.get(name)
+        element = ELEMENTS.get(name)
         if name == "max" and any(
             v.const is not None and v.const.ndim == 0 and v.const == -np.inf for v in ins
         ):
             return [next(v for v in ins if v.const is None or v.const.ndim or v.const != -np.inf)]
-        if ufunc is not None:
-            kinds = KINDS.get(name, "biuf")
-            if any(v.aval.dtype.kind not in kinds for v in ins):
+        if element is not None:
+            if any(v.aval.dtype.kind not in element.kinds for v in ins):
                 raise Unsupported(name)
             shape = np.broadcast_shapes(*(v.shape for v in ins))
-            return [self._emit(ufunc.format(*(self._operand(v, shape) for v in ins)), aval, shape, ins, 0.9)]
+            text = element.numpy.format(*(self._operand(v, shape) for v in ins))
+            return [self._emit(text, aval, shape, ins, 0.9)]
         rule = RULES.get(name)
         if rule is None:
             raise Unsupported(name)
         found = rule(self, eqn, ins)
         return found if isinstance(found, list) else [found]
 
-    def _emit(
-        self, text: str, aval: Any, shape: Any, needs: Sequence[Value], cost: float, like: str = ""
-    ) -> Value:
+    def _emit(self, text: str, aval: Any, shape: Any, needs: Sequence[Value], cost: float) -> Value:
         """A line that computes a value; at once if it does not depend on the arguments."""
         if all(v.const is not None for v in needs):
             with np.errstate(all="ignore"):
@@ -189,8 +163,7 @@ class Writer:
         if value.const is not None:
             whole = np.broadcast_to(value.const, value.aval.shape)
             return self._constant(np.ascontiguousarray(whole), value.aval)
-        self.names[dtype := f"d{value.aval.dtype.name}"] = value.aval.dtype
-        text = f"_full({value.text}, {tuple(value.aval.shape)}, {dtype})"
+        text = f"_full({value.text}, {tuple(value.aval.shape)}, {self._dtype(value.aval.dtype)})"
         return self._emit(text, value.aval, value.aval.shape, [value], 1.2)
 
     def _dtype(self, dtype: Any) -> str:

@@ -11,25 +11,23 @@ Programs with gradients are left alone: their sums over images are three times s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
 
-from ..._array.tracing import x64
+from ..._base.jaxprs import inlined, is_literal, operations, walk
 from ...ops._convolution import Convolution, convolution_p
 from ..native import ffi, onednn
 from ..native.epilogue import Epilogue
-from .epilogues import PER_ELEMENT, Finished, find
+from .epilogues import PER_ELEMENT, fuse, fused_p
 
 __all__ = ["as_fun", "function_of"]
 
-_INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 _WINDOWS = ("base_dilation", "window_dilation", "window_dimensions", "window_strides")
 
 
@@ -74,127 +72,67 @@ class _Splat:
 
 def function_of(jaxpr: Jaxpr) -> Callable[[ClosedJaxpr], Callable[..., list[Any]]] | None:
     """`as_fun` for a program with several convolutions by oneDNN and no gradients of their weights; else None."""
-    kinds = [] if ffi.are_enough() else list(_kinds(jaxpr))
+    if ffi.are_enough():
+        return None
+    kinds = [eqn.params["kind"] for eqn in operations([jaxpr]) if eqn.primitive is convolution_p]
     return as_fun if len(kinds) > 1 and "weight" not in kinds else None
-
-
-def _kinds(jaxpr: Jaxpr) -> Iterable[str]:
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is convolution_p:
-            yield eqn.params["kind"]
-        elif eqn.primitive.name in _INLINED:
-            yield from _kinds(_inside(eqn))
 
 
 def as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     """`jax.extend.core.jaxpr_as_fun` for such a program."""
+    jaxpr = fuse(inlined(closed.jaxpr), _RULES)
+
+    def operation(eqn: JaxprEqn, ins: list[Any]) -> list[Any]:
+        blocked = _in_blocks(eqn, ins)
+        return _as_it_is(jaxpr, eqn, ins) if blocked is None else blocked
 
     def run(*args: Any) -> list[Any]:
-        with x64():
-            given = [
-                jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
-                for v in (*closed.jaxpr.constvars, *closed.jaxpr.invars)
-            ]
-            flat = jax.make_jaxpr(partial(_inline, closed.jaxpr))(given)
-        return [_plain(v) for v in _evaluate(flat, (*closed.consts, *args))]
+        outs = walk(jaxpr, (*closed.consts, *args), operation, lambda value, aval: value)
+        return list(map(_plain, outs))
 
     return run
 
 
-def _inline(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
-    """The program for a CPU, without calls of others in it, of its constants and arguments."""
-    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), values, strict=True))
-    for eqn in jaxpr.eqns:
-        ins = _read(env, eqn.invars)
-        if eqn.primitive.name in _INLINED:
-            inner = eqn.params[_INLINED[eqn.primitive.name]]
-            outs = _inline(_inside(eqn), (*getattr(inner, "consts", ()), *ins))
-        elif eqn.primitive.name == "cond" and eqn.params.get("branches_platforms") is not None:
-            branch = _for_cpu(eqn.params)
-            outs = _inline(branch.jaxpr, (*branch.consts, *ins[1:]))
-        else:
-            outs = _as_it_is(jaxpr, eqn, ins)
-        env.update(zip(eqn.outvars, outs, strict=True))
-    return _read(env, jaxpr.outvars)
-
-
-def _evaluate(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    jaxpr = closed.jaxpr
-    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *args), strict=True))
-    found = find(jaxpr, _RULES)
-    for k, eqn in enumerate(jaxpr.eqns):
-        if k in found:
-            finished = found[k]
-            outs = [None] if finished is None else [_finished(finished, env)]
-        else:
-            ins = _read(env, eqn.invars)
-            blocked = _in_blocks(eqn, ins, [atom.aval for atom in eqn.invars])
-            outs = _as_it_is(jaxpr, eqn, ins) if blocked is None else blocked
-        env.update(zip(eqn.outvars, outs, strict=True))
-    return _read(env, jaxpr.outvars)
-
-
-def _read(env: dict[Any, Any], atoms: Iterable[Any]) -> list[Any]:
-    return [atom.val if isinstance(atom, Literal) else env[atom] for atom in atoms]
-
-
-def _as_it_is(jaxpr: Jaxpr, eqn: Any, ins: Sequence[Any]) -> list[Any]:
-    variables = [atom for atom in eqn.invars if not isinstance(atom, Literal)]
-    given = [_plain(v) for v, atom in zip(ins, eqn.invars, strict=True) if not isinstance(atom, Literal)]
-    one = Jaxpr((), list(dict.fromkeys(variables)), eqn.outvars, [eqn], eqn.effects, jaxpr.debug_info)
-    return jaxpr_as_fun(ClosedJaxpr(one, ()))(*dict(zip(variables, given, strict=True)).values())
+def _as_it_is(jaxpr: Jaxpr, eqn: JaxprEqn, ins: Sequence[Any]) -> list[Any]:
+    given = {x: _plain(v) for x, v in zip(eqn.invars, ins, strict=True) if not is_literal(x)}
+    one = jaxpr.replace(
+        constvars=(), invars=list(given), outvars=eqn.outvars, eqns=[eqn], effects=eqn.effects
+    )
+    return jaxpr_as_fun(ClosedJaxpr(one, ()))(*given.values())
 
 
 def _plain(value: Any) -> Any:
     return value.plain() if isinstance(value, _Blocked | _Splat) else value
 
 
-def _inside(eqn: Any) -> Jaxpr:
-    inner = eqn.params[_INLINED[eqn.primitive.name]]
-    return inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner
-
-
-def _in_blocks(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+def _in_blocks(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     """What an operation makes of blocks, or None if it wants them in PyTorch's order."""
     name = eqn.primitive.name
     if eqn.primitive is convolution_p:
         return [_convolution(*ins, **eqn.params)]
-    if name == "broadcast_in_dim" and avals[0].ndim == 0 and eqn.outvars[0].aval.ndim == 4:
+    if eqn.primitive is fused_p:
+        return [_fused(*ins, **eqn.params)]
+    if name == "broadcast_in_dim" and eqn.invars[0].aval.ndim == 0 and eqn.outvars[0].aval.ndim == 4:
         return [_Splat(ins[0], eqn.outvars[0].aval.shape)]
-    if not _has_blocks(ins):
+    if not any(isinstance(v, _Blocked) for v in ins):
         return None
     rule = _per_element if name in PER_ELEMENT else _RULES.get(name)
-    return None if rule is None else rule(eqn, ins, avals)
+    return None if rule is None else rule(eqn, ins)
 
 
-def _has_blocks(ins: Iterable[Any]) -> bool:
-    return any(isinstance(v, _Blocked) for v in ins)
-
-
-def _for_cpu(params: dict[str, Any]) -> Any:
-    return next(
-        branch
-        for branch, names in zip(params["branches"], params["branches_platforms"], strict=True)
-        if names is None or "cpu" in names
-    )
-
-
-def _finished(finished: Finished, env: dict[Any, Any]) -> Any:
+def _fused(x: Any, w: Any, *others: Any, kind: str, how: Any, epilogue: Epilogue, in_order: bool) -> Any:
     """The value of a convolution and its epilogue."""
-    epilogue, images = finished.epilogue, finished.convolution.outvars[0].aval.shape
+    block, channels = epilogue.block, (how.output if kind == "forward" else how.input)[1]
     arrays = []
-    for value, kind in zip(_read(env, finished.others), finished.others.values(), strict=True):
-        if kind != "images":
+    for value, what in zip(others, epilogue.kinds, strict=True):
+        if what != "images":
             arrays.append(_plain(value).reshape(-1))
-        elif isinstance(value, _Blocked) and value.kind[1] == epilogue.block:
+        elif isinstance(value, _Blocked) and value.kind[1] == block:
             arrays.append(value.array)
         else:
-            arrays.append(_cut(_plain(value), images[1] // epilogue.block, epilogue.block))
-    x, w = _read(env, finished.convolution.invars)
-    how = finished.convolution.params
-    taken, _ = onednn.blocks(**how)
-    made = 0 if finished.in_order else epilogue.block
-    return _by_onednn(x, w, **how, blocks=(taken, made), epilogue=epilogue, others=arrays)
+            arrays.append(_cut(_plain(value), channels // block, block))
+    taken, _ = onednn.blocks(kind, how)
+    return _by_onednn(x, w, kind, how, (taken, 0 if in_order else block), epilogue, arrays)
 
 
 def _convolution(x: Any, w: Any, kind: str, how: Any) -> Any:
@@ -208,17 +146,21 @@ def _by_onednn(
     x: Any,
     w: Any,
     kind: str,
-    how: Any,
+    how: Convolution,
     blocks: tuple[int, int],
     epilogue: Epilogue | None = None,
     others: Sequence[jax.Array] = (),
 ) -> Any:
+    """A convolution, whose epilogue takes ``others``. For ``blocks`` see `onednn.blocks`."""
     taken, made = blocks
-    given = x.kind[1] if isinstance(x, _Blocked) else 0
-    if given not in (0, taken):
-        x, given = x.plain(), 0
-    array = x.array if given else _plain(x)
-    result = blocked_convolution(array, _plain(w), kind, how, (given, made), epilogue, others)
+    given = taken if isinstance(x, _Blocked) and x.kind[1] == taken else 0
+    planned = onednn.plan(kind, how, (given, made), epilogue)
+    assert planned is not None  # `onednn.blocks` has found it
+    n, channels, *sizes = how.output if kind == "forward" else how.input
+    if epilogue and epilogue.sizes:
+        sizes = list(epilogue.sizes)
+    shape = (n, channels // made, *sizes, made) if made else (n, channels, *sizes)
+    result = onednn.call(planned, shape, x.array if given else _plain(x), _plain(w), *others)
     return _Blocked(result) if made else result
 
 
@@ -230,7 +172,7 @@ def _cut(x: jax.Array, count: int, block: int) -> jax.Array:
     return x.reshape(n, count, block, h, w).transpose(0, 1, 3, 4, 2)
 
 
-def _per_element(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+def _per_element(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     kinds = {v.kind for v in ins if isinstance(v, _Blocked)}
     if len(kinds) > 1:
         return None
@@ -240,7 +182,7 @@ def _per_element(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None
         return None
     blocked = (whole[0], count, *whole[2:], block)
     arrays = []
-    for v, aval in zip(ins, avals, strict=True):
+    for v, aval in zip(ins, [x.aval for x in eqn.invars], strict=True):
         if isinstance(v, _Blocked):
             arrays.append(v.array)
         elif isinstance(v, _Splat):
@@ -256,10 +198,10 @@ def _per_element(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None
     return [_Blocked(eqn.primitive.bind(*arrays, **eqn.params))]
 
 
-def _slice(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+def _slice(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     starts, limits = eqn.params["start_indices"], eqn.params["limit_indices"]
     strides = eqn.params["strides"] or (1,) * 4
-    x, channels = ins[0].array, avals[0].shape[1]
+    x, channels = ins[0].array, eqn.invars[0].aval.shape[1]
     if (starts[1], limits[1], strides[1]) != (0, channels, 1):
         return None
     starts, limits, strides = (
@@ -270,21 +212,21 @@ def _slice(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
     return [_Blocked(lax.slice(x, starts, limits, strides))]
 
 
-def _pad(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+def _pad(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     config = eqn.params["padding_config"]
     if not isinstance(ins[0], _Blocked) or any(config[1]):
         return None
     return [_Blocked(lax.pad(ins[0].array, _plain(ins[1]), (*config, (0, 0, 0))))]
 
 
-def _concatenate(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+def _concatenate(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     dimension = eqn.params["dimension"]
     if not all(isinstance(v, _Blocked) for v in ins) or len({v.kind[1] for v in ins}) > 1:
         return None
     return [_Blocked(lax.concatenate([v.array for v in ins], dimension))]
 
 
-def _windowed(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+def _windowed(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     params = dict(eqn.params)
     if params["window_dimensions"][1] != 1 or any(params["padding"][1]):
         return None
@@ -293,7 +235,7 @@ def _windowed(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
     return [_Blocked(eqn.primitive.bind(ins[0].array, **params))]
 
 
-def _reduced(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+def _reduced(eqn: JaxprEqn, ins: list[Any]) -> list[Any] | None:
     """Over the pixels, as in an average over each channel."""
     if tuple(eqn.params["axes"]) != (2, 3):
         return None
@@ -310,27 +252,3 @@ _RULES: dict[str, Callable[..., list[Any] | None]] = {
     "reduce_sum": _reduced,
     "reduce_max": _reduced,
 }
-
-
-def blocked_convolution(
-    a: jax.Array,
-    b: jax.Array,
-    kind: str,
-    how: Convolution,
-    blocks: tuple[int, int],
-    epilogue: Epilogue | None = None,
-    others: Sequence[jax.Array] = (),
-) -> jax.Array:
-    """A convolution in a program for a CPU: the first array and the result have their channels in ``blocks``.
-
-    That is shape (N, C / block, H, W, block), or (N, C, H, W) where it is 0; see `onednn.blocks`. An epilogue takes
-    ``others``.
-    """
-    planned = onednn.plan(kind, how, blocks, epilogue)
-    assert planned is not None  # `onednn.blocks` has found it
-    n, channels, *sizes = how.output if kind == "forward" else how.input
-    if epilogue and epilogue.sizes:
-        sizes = list(epilogue.sizes)
-    block = blocks[1]
-    shape = (n, channels // block, *sizes, block) if block else (n, channels, *sizes)
-    return onednn.call(planned, shape, a, b, *others)

@@ -4,91 +4,82 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from jax.extend.core import Jaxpr, JaxprEqn, Var
+from jax.extend.core import Jaxpr, JaxprEqn, Primitive, Var
 
+from ..._base.jaxprs import uses
 from ...ops._convolution import convolution_p
+from ..elements import ELEMENTS
 from ..native import epilogue, onednn
 
-__all__ = ["PER_ELEMENT", "Finished", "find"]
+__all__ = ["PER_ELEMENT", "fuse", "fused_p"]
 
 #: operations whose results' elements are each made of one element of every operand
 PER_ELEMENT = {
-    "abs", "add", "add_any", "and", "ceil", "clamp", "convert_element_type", "copy", "cos", "div", "eq", "erf",
-    "exp", "exp2", "expm1", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "logistic",
-    "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pow", "divide", "round", "rsqrt", "select_n", "sign", "sin",
-    "sqrt", "square", "stop_gradient", "sub", "tanh",
+    *ELEMENTS, "convert_element_type", "copy", "integer_pow", "round", "select_n", "stop_gradient",
 }  # fmt: skip
 #: of which LLVM would compute one element after the other
 _SLOW = {"log"}
 #: operations of an epilogue
 _MOST = 100
 
-
-class Finished(NamedTuple):
-    """A convolution, and what becomes of its result along with it.
-
-    Attributes:
-        convolution: its operation.
-        others: the further arrays that the epilogue takes, and of which kind they are.
-        epilogue: a function of the result and those.
-        in_order: whether nothing that looks at what is computed takes it in blocks.
-    """
-
-    convolution: JaxprEqn
-    others: dict[Var, str]
-    epilogue: epilogue.Epilogue
-    in_order: bool
+#: A convolution and what becomes of its result along with it: of the convolution's operands and the epilogue's others.
+#: Besides the convolution's parameters it has the epilogue, and whether nothing takes the result in blocks.
+fused_p = Primitive("fused_convolution")
 
 
-def find(jaxpr: Jaxpr, take_blocks: Container[str]) -> dict[int, Finished | None]:
-    """For the numbers of operations that need not be computed by themselves: what gives the value instead, or None if
-    nothing looks at it.
+def fuse(jaxpr: Jaxpr, take_blocks: Container[str]) -> Jaxpr:
+    """The program with convolutions that have an epilogue.
 
     Args:
         take_blocks: names of operations that compute on images in blocks, besides those of `PER_ELEMENT`.
     """
-    uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if isinstance(x, Var))
-    uses.update(x for x in jaxpr.outvars if isinstance(x, Var))
+    counts = uses(jaxpr)
     makers = {x: eqn for eqn in jaxpr.eqns for x in eqn.outvars}
-    found: dict[int, Finished | None] = {}
+    eqns: list[JaxprEqn | None] = list(jaxpr.eqns)
     for k, eqn in enumerate(jaxpr.eqns):
-        if eqn.primitive is convolution_p and onednn.in_parts(**eqn.params):
-            _, block = onednn.blocks(**eqn.params)
-            cuts = list(_cuts(jaxpr, k, uses, makers, found)) if block else []
-            for numbers, others, splats in reversed(cuts):
-                eqns = [jaxpr.eqns[i] for i in numbers]
-                made = epilogue.compile(eqn.outvars[0], others, eqns, splats, block)
-                if made is not None:
-                    result = eqns[-1].outvars[0]
-                    later = [e for e in jaxpr.eqns[numbers[-1] + 1 :] if result in e.invars]
-                    in_order = not any(
-                        e.primitive is convolution_p
-                        or e.primitive.name in PER_ELEMENT
-                        or e.primitive.name in take_blocks
-                        for e in later
-                    )
-                    found |= dict.fromkeys((k, *numbers[:-1]))
-                    found[numbers[-1]] = Finished(eqn, others, made, in_order)
-                    break
-    return found
+        if eqn.primitive is not convolution_p or not onednn.in_parts(**eqn.params):
+            continue
+        _, block = onednn.blocks(**eqn.params)
+        cuts = list(_cuts(jaxpr, k, counts, makers, eqns)) if block else []
+        for numbers, others, inside in reversed(cuts):
+            last = jaxpr.eqns[numbers[-1]]
+            part = jaxpr.replace(
+                constvars=[], invars=[*eqn.outvars, *others], outvars=last.outvars, eqns=inside
+            )
+            made = epilogue.compile(part, tuple(others.values()), block)
+            if made is not None:
+                in_order = not any(
+                    e.primitive is convolution_p
+                    or e.primitive.name in PER_ELEMENT
+                    or e.primitive.name in take_blocks
+                    for e in jaxpr.eqns[numbers[-1] + 1 :]
+                    if last.outvars[0] in e.invars
+                )
+                for number in (k, *numbers):
+                    eqns[number] = None
+                params = {**eqn.params, "epilogue": made, "in_order": in_order}
+                invars = [*eqn.invars, *others]
+                eqns[numbers[-1]] = last.replace(primitive=fused_p, invars=invars, params=params)
+                break
+    return jaxpr.replace(eqns=[eqn for eqn in eqns if eqn is not None])
 
 
-#: numbers of operations, the further arrays and their kinds, and operands that are one number
-_Cut = tuple[list[int], dict[Var, str], dict[Var, Any]]
+#: numbers of operations, the further arrays and their kinds, and the operations, with numbers for arrays of one number
+_Cut = tuple[list[int], dict[Var, str], list[JaxprEqn]]
 
 
 def _cuts(
-    jaxpr: Jaxpr, start: int, uses: Counter[Var], makers: dict[Any, JaxprEqn], taken: dict[int, Any]
+    jaxpr: Jaxpr, start: int, counts: Counter[Var], makers: dict[Any, JaxprEqn], left: list[Any]
 ) -> Iterator[_Cut]:
     """Operations of which only the last one's value is looked at by any other."""
     images = jaxpr.eqns[start].outvars[0]
     inside = {images}
     numbers: list[int] = []
     others: dict[Var, str] = {}
-    splats: dict[Var, Any] = {}
+    eqns: list[JaxprEqn] = []
     within: Counter[Var] = Counter()
     for k, eqn in enumerate(jaxpr.eqns[start + 1 :], start + 1):
         operands = [x for x in eqn.invars if isinstance(x, Var)]
@@ -96,26 +87,22 @@ def _cuts(
             continue
         result = eqn.outvars[0]
         shapes = {x.aval.shape for x in inside.intersection(operands)}
-        if k in taken or not (_of_pixels(eqn) or (_of_elements(eqn) and shapes == {result.aval.shape})):
+        if left[k] is not eqn or not (
+            _of_pixels(eqn) or (_of_elements(eqn) and shapes == {result.aval.shape})
+        ):
             continue
-        new: dict[Var, Any] = {}
-        for x in operands:
-            if x not in inside:
-                new[x] = _splat(x, makers) or _kind(x, images, result, makers)
-        if None in new.values():
+        splats = {x: splat for x in operands if x not in inside and (splat := _splat(x, makers)) is not None}
+        atoms = [splats.get(x, x) if isinstance(x, Var) else x for x in eqn.invars]
+        new = {x: _kind(x, images, result, makers) for x in atoms if isinstance(x, Var) and x not in inside}
+        if not all(new.values()):
             continue
-        for x, what in new.items():
-            if isinstance(what, str):
-                others[x] = what
-            else:
-                splats[x] = what
-                if isinstance(what, Var):
-                    others[what] = "number"
+        others |= new
         within.update(x for x in operands if x in inside)
         inside.add(result)
         numbers.append(k)
-        if result.aval.dtype == np.float32 and all(uses[x] == within[x] for x in inside if x is not result):
-            yield list(numbers), dict(others), dict(splats)
+        eqns.append(eqn.replace(invars=atoms))
+        if result.aval.dtype == np.float32 and all(counts[x] == within[x] for x in inside if x is not result):
+            yield list(numbers), dict(others), list(eqns)
 
 
 def _of_elements(eqn: JaxprEqn) -> bool:
@@ -141,12 +128,12 @@ def _splat(x: Var, makers: dict[Any, JaxprEqn]) -> Any:
     return made.invars[0]
 
 
-def _kind(x: Var, images: Var, result: Var, makers: dict[Any, JaxprEqn]) -> str | None:
-    """Of which kind an array is beside images, if an epilogue can take it."""
+def _kind(x: Var, images: Var, result: Var, makers: dict[Any, JaxprEqn]) -> str:
+    """Of which kind an array is beside images; empty if no epilogue can take it."""
     shape = x.aval.shape
     if x.aval.size == 1:
         return "number"
     if shape == (1, images.aval.shape[1], 1, 1):
         return "channels"
     # what a program is given is not in blocks
-    return "images" if shape == images.aval.shape == result.aval.shape and x in makers else None
+    return "images" if shape == images.aval.shape == result.aval.shape and x in makers else ""
