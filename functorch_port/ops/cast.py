@@ -208,18 +208,17 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     device, copy = kwargs.get("device"), kwargs.get("copy", False)
     dtype = dtypes.PYTHON.get(dtype, dtype)
     rest = [*args, *([kwargs["other"]] if "other" in kwargs else [])]
-    for position, arg in enumerate(rest):
+    flags = [arg for arg in rest if isinstance(arg, bool)]  # non_blocking and copy
+    for arg in rest:
         if isinstance(arg, type):
             arg = dtypes.PYTHON.get(arg, arg)
         if isinstance(arg, dtypes.dtype):
             dtype = arg
         elif isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
-        elif isinstance(arg, bool):
-            copy = copy or (arg if position == 3 else False)
-        elif arg is not None:
+        elif arg is not None and not isinstance(arg, bool):
             device = arg
-    return _to(self, dtype, device, copy, kwargs.get("memory_format"))
+    return _to(self, dtype, device, copy or flags[1:] == [True], kwargs.get("memory_format"))
 
 
 @composite("type", where="method")
@@ -244,13 +243,14 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @composite("cpu", where="method")
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """Move to the CPU."""
-    return _to(self, None, "cpu")
+    return _to(self, None, "cpu", memory_format=memory_format)
 
 
 @composite("cuda", where="method")
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """Move to a GPU."""
-    return _to(self, None, devices.device("cuda", device) if isinstance(device, int) else device or "cuda")
+    where = devices.device("cuda", device) if isinstance(device, int) else device or "cuda"
+    return _to(self, None, where, memory_format=memory_format)
 
 
 @composite("contiguous", where="method")
