@@ -240,6 +240,7 @@ def fftfreq(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The frequencies of the elements of `fft`, for samples ``d`` apart.
 
@@ -271,6 +272,7 @@ def rfftfreq(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The frequencies of the elements of `rfft`, for samples ``d`` apart.
 

@@ -164,14 +164,19 @@ def kaiser_window(
     return _window("kaiser_window", formula, window_length, periodic, dtype, layout, device, requires_grad)
 
 
-def _triangle(made: Any, row: int, col: int, offset: int, dtype: dtypes.dtype | None, device: Any) -> Tensor:
+def _triangle(
+    made: Any, row: int, col: int, offset: int, dtype: dtypes.dtype | None, device: Any, requires_grad: bool
+) -> Tensor:
     for name, size in (("row", row), ("col", col)):
         if size < 0:
             raise RuntimeError(f"{name} must be non-negative, got{size}")
+    kind = dtype or dtypes.int64
+    if kind not in (dtypes.int32, dtypes.int64):
+        raise NotImplementedError(f"\"{made.__name__}\" not implemented for '{kind.scalar_name}'")
     memory.room((row, col), np.dtype(bool))
     with tracing.x64():
-        rows = np.stack(made(row, offset, col)).astype((dtype or dtypes.int64).np)
-        return creation.finish(jnp.asarray(rows), device, False)
+        rows = np.stack(made(row, offset, col)).astype(kind.np)
+        return creation.finish(jnp.asarray(rows), device, requires_grad)
 
 
 @composite("tril_indices", where="torch")
@@ -183,12 +188,14 @@ def tril_indices(
     dtype: dtypes.dtype | None = None,
     device: Any = None,
     layout: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The indices of a matrix's lower triangle: one row of row indices, one of column indices.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.tril_indices.html
     """
-    return _triangle(np.tril_indices, row, col, offset, dtype, device)
+    return _triangle(np.tril_indices, row, col, offset, dtype, device, requires_grad)
 
 
 @composite("triu_indices", where="torch")
@@ -200,9 +207,11 @@ def triu_indices(
     dtype: dtypes.dtype | None = None,
     device: Any = None,
     layout: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The indices of a matrix's upper triangle: one row of row indices, one of column indices.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.triu_indices.html
     """
-    return _triangle(np.triu_indices, row, col, offset, dtype, device)
+    return _triangle(np.triu_indices, row, col, offset, dtype, device, requires_grad)

@@ -18,8 +18,8 @@ from ..._array.value import OTHERS, Twin
 from ..._base import dtypes, memory
 from ..._base.dtypes import dtype as DType
 from ..._base.layout import contiguous_format, memory_order, preserve_format, sparse_coo
+from ..._base.strides import contiguous
 from ..._base.tuning import tuning
-from ..registered import function
 from ..tensor import Tensor, wrap
 from ..view import laid
 from .arguments import (
@@ -30,7 +30,7 @@ from .arguments import (
     _need,
     _requiring,
     _shape,
-    _strided,
+    _sparse_zeros,
     _tensor_argument,
     finish,
     place,
@@ -111,7 +111,8 @@ def _filled(
     out: Any = None,
     name: str = "full",
 ) -> Tensor:
-    _strided(layout)
+    if layout is sparse_coo:
+        raise RuntimeError("full(...) is not implemented for sparse layout")
     kind = _dtype(dtype, name) or (dtypes.get_default_dtype() if out is None else out.dtype)
     array = _fill(shape, value, kind.np, device)
     made = _known(finish(array, device, requires_grad), array, value)
@@ -147,9 +148,7 @@ def zeros(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros.html
     """
     if layout is sparse_coo:
-        return function("sparse_coo_tensor")(
-            size=size, dtype=dtype, device=device, requires_grad=requires_grad
-        )
+        return _sparse_zeros(size, dtype, device, requires_grad)
     return _filled(size, 0, dtype, layout, device, requires_grad, out, "zeros")
 
 
@@ -189,6 +188,8 @@ def empty(
     """
     if memory_format is preserve_format:
         raise RuntimeError("unsupported memory format Preserve")
+    if layout is sparse_coo:
+        return _sparse_zeros(size, dtype, device, requires_grad)
     made = _filled(size, 0, dtype, layout, device, requires_grad, out, "empty")
     return made if memory_format is None else laid(made, memory_order(made, memory_format))
 
@@ -203,7 +204,7 @@ def empty_strided(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Like `empty`; the strides are checked and ignored, as XLA chooses the memory layout.
+    """Like `empty`, with these strides.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_strided.html
     """
@@ -212,7 +213,12 @@ def empty_strided(
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
         )
-    return empty(size, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    if min(size, default=0) < 0 or stride == contiguous(size):
+        return empty(size, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    count = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if math.prod(size) else 0
+    made = empty(count, dtype=dtype, layout=layout, device=device).as_strided(size, stride)  # type: ignore[attr-defined]
+    made._base = None
+    return made.requires_grad_() if requires_grad else made
 
 
 def empty_permuted(
@@ -332,6 +338,8 @@ def zeros_like(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros_like.html
     """
     _need("zeros_like", "input", input)
+    if layout is sparse_coo:
+        return _sparse_zeros(input.shape, dtype or input.dtype, device or input.device, requires_grad)
     return _like(input, 0, dtype, device, requires_grad, "zeros_like", memory_format)
 
 
