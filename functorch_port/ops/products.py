@@ -404,8 +404,18 @@ def linalg_cross(input: TensorOnly, other: TensorOnly, *, dim: int = -1):
 
 @op(where="torch")
 @rounded_once
-def cdist(x1: TensorOnly, x2: TensorOnly, p: float = 2.0, compute_mode: str | None = None):
+def cdist(
+    x1: TensorOnly,
+    x2: TensorOnly,
+    p: float = 2.0,
+    compute_mode: Any = "use_mm_for_euclid_dist_if_necessary",
+):
     """The p-norm distances between all rows of two (batches of) matrices; the gradient is 0 at distance 0."""
+    mode = (
+        "use_mm_for_euclid_dist"  # these change the rounding alone, and there is no product of matrices here
+    )
+    if compute_mode not in (f"{mode}_if_necessary", mode, f"donot_{mode}"):
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for name, x in (("X1", x1), ("X2", x2)):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")

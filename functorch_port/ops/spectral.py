@@ -69,10 +69,15 @@ _not_converged = check_finite(
 def linalg_svd(A: TensorOnly, full_matrices: bool = True, *, driver: str | None = None):
     """The singular value decomposition ``U diag(S) Vh``."""
     check_matrix("linalg.svd", A)
-    if driver is not None:
-        raise RuntimeError("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with "
-                           "cuSOLVER backend.")  # fmt: skip
+    _no_driver(driver)
     return _svd(A, full_matrices)
+
+
+def _no_driver(driver: str | None) -> None:
+    if driver is not None:
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
 
 
 @op(returns=("U", "S", "V"), node="LinalgSvdBackward0")
@@ -92,6 +97,7 @@ def svd(input: TensorOnly, some: bool = True, compute_uv: bool = True):
 def svdvals(A: TensorOnly, *, driver: str | None = None):
     """The singular values, in descending order."""
     check_matrix("linalg.svdvals", A)
+    _no_driver(driver)
     return jnp.linalg.svd(A, compute_uv=False)
 
 
