@@ -712,7 +712,12 @@ def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) 
 @overload
 def cat(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 def cdist(
-    x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: _str | None = None, *, out: Tensor | None = None
+    x1: Tensor,
+    x2: Tensor,
+    p: _float = 2.0,
+    compute_mode: Any = "use_mm_for_euclid_dist_if_necessary",
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The p-norm distances between all rows of two (batches of) matrices; the gradient is 0 at distance 0."""
 
@@ -1082,7 +1087,9 @@ def divide(
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors."""
 
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def dsplit(
+    input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
 
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
@@ -1150,7 +1157,7 @@ def empty_strided(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Like `empty`; the strides are checked and ignored, as XLA chooses the memory layout."""
+    """Like `empty`, with these strides."""
 
 def eq(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input == other``."""
@@ -1259,7 +1266,7 @@ def frac_(input: Tensor) -> Tensor:
     """In-place version of `frac`."""
 
 def frexp(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.frexp:
-    """Mantissas in [0.5, 1) and the powers of two they are multiplied by."""
+    """``input`` as ``mantissa * 2**exponent``, with ``0.5 <= |mantissa| < 1`` (both are 0 for 0)."""
 
 def frobenius_norm(input: Tensor, dim: Any = (), keepdim: _bool = False) -> Tensor:
     """The square root of the sum of the squares."""
@@ -1451,7 +1458,9 @@ def histogramdd(
 ) -> Any:
     """Count points (the last dimension) or sum their weights in cells; also returns the edges per dimension."""
 
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def hsplit(
+    input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 1."""
 
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
@@ -1659,7 +1668,7 @@ def lcm_(input: Tensor, other: Tensor) -> Tensor:
     """In-place version of `lcm`."""
 
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``input * 2**other``."""
+    """``input * 2**other``; exact if ``other`` has an integer dtype."""
 
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """In-place version of `ldexp`."""
@@ -1781,7 +1790,7 @@ def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
 def logspace(
     start: Tensor | _Number,
     end: Tensor | _Number,
-    steps: _int,
+    steps: Tensor | _Number,
     base: _float = 10.0,
     *,
     out: Tensor | None = None,
@@ -1789,6 +1798,7 @@ def logspace(
     layout: _layout | None = None,
     device: _Device = None,
     requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
     """``base`` to the power of each element of ``linspace(start, end, steps)``."""
 
@@ -2394,6 +2404,7 @@ def rand_like(
     dtype: _dtype | None = None,
     layout: _layout | None = None,
     device: _Device = None,
+    pin_memory: _bool = False,
     requires_grad: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
@@ -2487,6 +2498,7 @@ def randn_like(
     dtype: _dtype | None = None,
     layout: _layout | None = None,
     device: _Device = None,
+    pin_memory: _bool = False,
     requires_grad: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
@@ -2517,7 +2529,7 @@ def range(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Deprecated: like `arange`, with ``end`` inclusive and floats by default."""
+    """Deprecated: like `arange`, but ``end`` is included, and the default dtype is a float dtype."""
 
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
@@ -2978,8 +2990,8 @@ def svd_lowrank(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The ``q`` largest singular values and vectors of ``A - M``, approximately ``U diag(S) V^H``."""
 
-def swapaxes(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
-    """Two dimensions exchanged."""
+def swapaxes(input: Tensor, axis0: _int, axis1: _int) -> Tensor:
+    """`transpose` with numpy's names of the parameters."""
 
 def swapdims(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
     """Two dimensions exchanged."""
@@ -3025,7 +3037,14 @@ def tensor(
 ) -> Tensor:
     """Create a tensor from a copy of ``data``."""
 
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: _int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor,
+    indices_or_sections: Any = None,
+    dim: _int = 0,
+    *,
+    indices: Any = None,
+    sections: Any = None,
+) -> tuple[Tensor, ...]:
     """Parts along ``dim``: as many as given, differing by one element at most, or cut at the given positions."""
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
@@ -3113,6 +3132,8 @@ def tril_indices(
     dtype: _dtype | None = None,
     device: _Device = None,
     layout: _layout | None = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
     """The indices of a matrix's lower triangle: one row of row indices, one of column indices."""
 
@@ -3127,6 +3148,8 @@ def triu_indices(
     dtype: _dtype | None = None,
     device: _Device = None,
     layout: _layout | None = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
     """The indices of a matrix's upper triangle: one row of row indices, one of column indices."""
 
@@ -3256,7 +3279,9 @@ def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def view_copy(input: Tensor, size: Sequence[_int]) -> Tensor:
     """A copy in another shape, or of the same bytes in another dtype."""
 
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def vsplit(
+    input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 0."""
 
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:

@@ -63,6 +63,7 @@ def fftfreq(
     layout: _layout | None = None,
     device: _Device = None,
     requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
     """The frequencies of the elements of `fft`, for samples ``d`` apart."""
 
@@ -362,6 +363,7 @@ def rfftfreq(
     layout: _layout | None = None,
     device: _Device = None,
     requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
     """The frequencies of the elements of `rfft`, for samples ``d`` apart."""
 

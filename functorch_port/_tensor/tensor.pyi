@@ -693,7 +693,9 @@ class Tensor:
     def double(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.float64``."""
 
-    def dsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def dsplit(
+        self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
         """`tensor_split` along dimension 2."""
 
     @property
@@ -826,7 +828,7 @@ class Tensor:
         """In-place version of `frac`."""
 
     def frexp(self) -> return_types.frexp:
-        """Mantissas in [0.5, 1) and the powers of two they are multiplied by."""
+        """``input`` as ``mantissa * 2**exponent``, with ``0.5 <= |mantissa| < 1`` (both are 0 for 0)."""
 
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
         """``out[i][j] = input[index[i][j]][j]`` for ``dim`` 0, and so on."""
@@ -913,7 +915,9 @@ class Tensor:
     ) -> Any:
         """Count values (or sum weights) in ``bins`` equal bins, or between the edges ``bins``; also returns the edges."""
 
-    def hsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def hsplit(
+        self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
         """`tensor_split` along dimension 1."""
 
     def hypot(self, other: Tensor) -> Tensor:
@@ -1109,7 +1113,7 @@ class Tensor:
         """In-place version of `lcm`."""
 
     def ldexp(self, other: Tensor) -> Tensor:
-        """``input * 2**other``."""
+        """``input * 2**other``; exact if ``other`` has an integer dtype."""
 
     def ldexp_(self, other: Tensor) -> Self:
         """In-place version of `ldexp`."""
@@ -2030,10 +2034,10 @@ class Tensor:
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
         """The singular value decomposition ``U diag(S) V^H``."""
 
-    def swapaxes(self, dim0: _int, dim1: _int) -> Tensor:
-        """Two dimensions exchanged."""
+    def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
+        """`transpose` with numpy's names of the parameters."""
 
-    def swapaxes_(self, dim0: _int, dim1: _int) -> Self:
+    def swapaxes_(self, *args: Any, **kwargs: Any) -> Self:
         """In-place version of `swapaxes`."""
 
     def swapdims(self, dim0: _int, dim1: _int) -> Tensor:
@@ -2068,7 +2072,9 @@ class Tensor:
     def tanh_(self) -> Self:
         """In-place version of `tanh`."""
 
-    def tensor_split(self, indices_or_sections: Any, dim: _int = 0) -> tuple[Tensor, ...]:
+    def tensor_split(
+        self, indices_or_sections: Any = None, dim: _int = 0, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
         """Parts along ``dim``: as many as given, differing by one element at most, or cut at the given positions."""
 
     def threshold_(self, threshold: _float, value: _float) -> Self:
@@ -2261,7 +2267,9 @@ class Tensor:
     def view_as(self, other: Tensor) -> Tensor:
         """`view` in the shape of ``other``."""
 
-    def vsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def vsplit(
+        self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
         """`tensor_split` along dimension 0."""
 
     def where(self, condition: Tensor, other: Tensor | _Number) -> Tensor:

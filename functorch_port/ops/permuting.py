@@ -16,11 +16,17 @@ from ._common import wrap_dim, wrap_dims
 # dimensions
 
 
-@op("transpose", "swapaxes", "swapdims", view=True)
+@op("transpose", "swapdims", view=True)
 def transpose(input: TensorOnly, dim0: int, dim1: int):
     """Two dimensions exchanged."""
     a, b = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
     return jnp.swapaxes(input, a, b) if input.ndim else input
+
+
+@composite()
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """`transpose` with numpy's names of the parameters."""
+    return bind.function("transpose")(input, axis0, axis1)
 
 
 @op(view=True)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._array import tracing
-from .._base import dtypes
+from .._base import dtypes, strides
 from .._base.tuning import tuning
 from .._run import bind
 from .._run.registry import TensorOnly, composite, op
@@ -264,13 +264,22 @@ _atleast(3, lambda ndim: ((0, 0, 0), (0, -1), (-1,))[ndim])
 @op("_unravel_index", where="", differentiable=False)
 def _unravel_index(indices: TensorOnly, shape: tuple[int, ...]):
     """The coordinates of flat positions."""
-    return tuple(i.astype(INT64) for i in jnp.unravel_index(indices, shape))
+    steps = strides.contiguous(shape)
+    return tuple(indices.astype(INT64) // step % n for step, n in zip(steps, shape, strict=True))
 
 
 @composite("unravel_index", where="torch")
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """The coordinates, one tensor per dimension, of positions in a flattened tensor of ``shape``."""
-    return bind.function("_unravel_index")(indices, (shape,) if isinstance(shape, int) else tuple(shape))
+    if indices.dtype.np.kind not in "iu":
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype!r}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    for n in sizes:
+        if not isinstance(n, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    return bind.function("_unravel_index")(indices, sizes)
 
 
 # in place

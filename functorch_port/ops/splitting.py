@@ -233,8 +233,19 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-total // chunks), axis)
 
 
+def _either(name: str, given: Any, indices: Any, sections: Any) -> Any:
+    """The one argument of three that is given: PyTorch's documentation has the first name, its parser the others."""
+    found = [value for value in (given, indices, sections) if value is not None]
+    if len(found) != 1 or not isinstance(found[0], int | list | tuple | Tensor):
+        kinds = ", ".join(["Tensor", *(type(value).__name__ for value in found)])
+        raise TypeError(f"{name}() received an invalid combination of arguments - got ({kinds})")
+    return found[0]
+
+
 @composite()
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
     """Parts along ``dim``: as many as given, differing by one element at most, or cut at the given positions."""
     if input.ndim == 0:
         raise RuntimeError(
@@ -242,7 +253,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         )
     axis = wrap_dim(dim, input.ndim)
     total = input.shape[axis]
-    at = indices_or_sections
+    at = _either("tensor_split", indices_or_sections, indices, sections)
     if isinstance(at, Tensor):
         at = at.tolist()
     if isinstance(at, list | tuple):
@@ -259,23 +270,23 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 def _split_along(name: str, needed: int, axis: int) -> None:
-    def fn(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def fn(
+        input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
         if input.ndim < needed:
             raise RuntimeError(
                 f"torch.{name} requires a tensor with at least {needed} dimension, but got a tensor with {input.ndim} "
                 "dimensions!"
             )
-        if not isinstance(indices_or_sections, int | list | tuple | Tensor):
-            given = f"Tensor, {type(indices_or_sections).__name__}"
-            raise TypeError(f"{name}() received an invalid combination of arguments - got ({given})")
+        at = _either(name, indices_or_sections, indices, sections)
         dim = 0 if input.ndim == 1 else axis
         total = input.shape[dim]
-        if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or total % indices_or_sections):
+        if isinstance(at, int) and (at <= 0 or total % at):
             raise RuntimeError(
                 f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {total} is not "
-                f"divisible by the split_size {indices_or_sections}!"
+                f"divisible by the split_size {at}!"
             )
-        return tensor_split(input, indices_or_sections, dim)
+        return tensor_split(input, at, dim)
 
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = f"`tensor_split` along dimension {axis}."
