@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -71,7 +72,15 @@ def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted:
     if x.dtype.kind in "bc" or k == 0:
         return _picked(input, x, lax.slice_in_dim(stable_order(x, axis, largest), 0, k, axis=axis), axis)
     keys = lax.stop_gradient(jnp.moveaxis(x, axis, -1))
-    keys = _nan_last(keys) if largest else -_nan_last(keys) if is_inexact(x.dtype) else ~keys
+    if is_inexact(
+        x.dtype
+    ):  # on a CPU, `lax.top_k` takes a NaN for more than inf, and -NaN for less than -inf
+        ranked = functools.partial(_ranked, largest=largest)
+        keys = lax.platform_dependent(
+            keys, cpu=functools.partial(ranked, nan=jnp.nan), default=functools.partial(ranked, nan=jnp.inf)
+        )
+    elif not largest:
+        keys = ~keys
     _, index = lax.top_k(keys, k)
     index = jnp.moveaxis(index, -1, axis)
     if k == 1 and not input.ndim:
@@ -79,8 +88,9 @@ def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted:
     return _picked(input, x, index, axis)
 
 
-def _nan_last(x: jax.Array) -> jax.Array:
-    return jnp.where(x == x, x, jnp.inf).astype(x.dtype) if is_inexact(x.dtype) else x
+def _ranked(x: jax.Array, largest: bool, nan: float) -> jax.Array:
+    """``x``, or ``-x`` for the smallest values, with ``nan`` or ``-nan`` in the place of NaN."""
+    return jnp.where(x == x, x if largest else -x, jnp.copysign(nan, 1 if largest else -1)).astype(x.dtype)
 
 
 @op(returns=("values", "indices"))
