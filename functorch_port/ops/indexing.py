@@ -413,7 +413,10 @@ def index_reduce(
     include_self: bool = True,
 ):
     """A copy with the slices of ``source`` reduced by index: prod, mean, amax or amin."""
-    _check_reduce(reduce)
+    if reduce not in _REDUCTIONS[1:]:
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
     not_implemented("index_func_", input, kinds="b")
     _check_source("index_reduce", input, dim, index, source, RuntimeError)
     axis = wrap_dim(dim, input.ndim)

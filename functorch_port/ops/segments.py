@@ -12,7 +12,15 @@ from functorch_port._array.refusal import refuse
 from functorch_port._run.registry import Scalar, TensorOnly, op
 from functorch_port.ops._common import type_name, wrap_dim
 
-_REDUCES = ("sum", "mean", "max", "min", "prod")
+_REDUCES = {
+    "sum": "sum",
+    "mean": "mean",
+    "max": "max",
+    "min": "min",
+    "prod": "prod",
+    "amax": "max",
+    "amin": "min",
+}
 
 
 @jax.custom_jvp
@@ -79,7 +87,7 @@ def segment_reduce(
 
     Args:
         data: the input, floating point.
-        reduce: "sum", "mean", "max", "min" or "prod".
+        reduce: "sum", "mean", "amax" (or "max"), "amin" (or "min"), or "prod".
         lengths: the lengths of the segments: the shape of ``data`` before ``axis``, then one number per segment.
         indices: not supported, as in PyTorch.
         offsets: the starts of the segments and the end of the last one, instead of ``lengths``.
@@ -95,6 +103,7 @@ def segment_reduce(
     axis = wrap_dim(axis, data.ndim)
     if reduce not in _REDUCES:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    reduce = _REDUCES[reduce]
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     given = offsets if offsets is not None else lengths
