@@ -43,7 +43,7 @@ def fft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The discrete Fourier transform, two dimensions."""
+    """The discrete Fourier transform, in two dimensions."""
 
 @overload
 def fft2(
@@ -65,7 +65,7 @@ def fftfreq(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The frequencies of the elements of `fft`, for samples ``d`` apart."""
+    """The frequencies of the elements of the `fft` of ``n`` samples that are ``d`` apart."""
 
 @overload
 def fftn(
@@ -76,7 +76,7 @@ def fftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The discrete Fourier transform, any dimensions."""
+    """The discrete Fourier transform, in many dimensions."""
 
 @overload
 def fftn(
@@ -102,7 +102,7 @@ def hfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fft` of a signal given by half of it."""
+    """The real `fft` of a Hermitian signal, from one half of it."""
 
 @overload
 def hfft(
@@ -117,7 +117,7 @@ def hfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fft` of a signal given by half of it, two dimensions."""
+    """The real `fft` of a Hermitian signal, from one half of it, in two dimensions."""
 
 @overload
 def hfft2(
@@ -137,7 +137,7 @@ def hfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fft` of a signal given by half of it, any dimensions."""
+    """The real `fft` of a Hermitian signal, from one half of it, in many dimensions."""
 
 @overload
 def hfftn(
@@ -172,7 +172,7 @@ def ifft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `fft`, two dimensions."""
+    """The inverse of `fft`, in two dimensions."""
 
 @overload
 def ifft2(
@@ -192,7 +192,7 @@ def ifftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `fft`, any dimensions."""
+    """The inverse of `fft`, in many dimensions."""
 
 @overload
 def ifftn(
@@ -233,7 +233,7 @@ def ihfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `hfft`, two dimensions."""
+    """The inverse of `hfft`, in two dimensions."""
 
 @overload
 def ihfft2(
@@ -253,7 +253,7 @@ def ihfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `hfft`, any dimensions."""
+    """The inverse of `hfft`, in many dimensions."""
 
 @overload
 def ihfftn(
@@ -288,7 +288,7 @@ def irfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `rfft`, two dimensions."""
+    """The inverse of `rfft`, in two dimensions."""
 
 @overload
 def irfft2(
@@ -308,7 +308,7 @@ def irfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `rfft`, any dimensions."""
+    """The inverse of `rfft`, in many dimensions."""
 
 @overload
 def irfftn(
@@ -328,7 +328,7 @@ def rfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The half of `fft` that determines it, of a real signal."""
+    """Half of the `fft` of a real signal; the rest is its conjugate."""
 
 @overload
 def rfft(
@@ -343,7 +343,7 @@ def rfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The half of `fft` that determines it, of a real signal, two dimensions."""
+    """Half of the `fft` of a real signal; the rest is its conjugate, in two dimensions."""
 
 @overload
 def rfft2(
@@ -365,7 +365,7 @@ def rfftfreq(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The frequencies of the elements of `rfft`, for samples ``d`` apart."""
+    """The frequencies of the elements of the `rfft` of ``n`` samples that are ``d`` apart."""
 
 @overload
 def rfftn(
@@ -376,7 +376,7 @@ def rfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The half of `fft` that determines it, of a real signal, any dimensions."""
+    """Half of the `fft` of a real signal; the rest is its conjugate, in many dimensions."""
 
 @overload
 def rfftn(

@@ -33,7 +33,7 @@ def cast_array(x: Any, np_dtype: Any) -> Any:
 
     Floats outside of the range of an integer dtype give the result of an x86 processor.
     """
-    if x.dtype == np_dtype:  # a number that is weakly typed must not stay so
+    if x.dtype == np_dtype:  # a weak type must not stay weak
         return lax.convert_element_type(x, np_dtype) if getattr(x, "weak_type", False) else x
     kind = np_dtype.kind
     if x.dtype.kind == "c" and kind not in "cb":
@@ -177,8 +177,8 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
             if tracing.overlay and not tracing.overlay.transforms:
                 raise NotImplementedError(
-                    f"to({str(where)!r}) in a compiled function: its program runs on one device, {out.device}; move "
-                    "its inputs before the call, and its results after it"
+                    f"to({str(where)!r}) is not supported in a compiled function, which runs on {out.device}: move its "
+                    "inputs before the call, and its results after it"
                 )
             traced = bool(tracing.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
@@ -195,7 +195,7 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Convert to another dtype or device; returns this tensor itself if nothing changes.
 
-    Args: ``to(dtype)``, ``to(device, dtype=None)`` or ``to(other)``; ``copy=True`` always copies.
+    Forms: ``to(dtype)``, ``to(device, dtype=None)`` and ``to(other)``. ``copy=True`` always copies.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
     """
@@ -299,7 +299,7 @@ def zero_(self: Tensor) -> Tensor:
 def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tensor:
     """A tensor like this one, filled with a number.
 
-    If nothing has to be recorded, nothing is compiled, unlike for ``operation``: a model has many shapes to fill.
+    Unless autograd must record it, this compiles nothing, unlike ``operation``: a model has many shapes to fill.
     """
     array = tensor._look()
     if (
@@ -318,7 +318,7 @@ def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tens
 
 @composite("resize_", where="method")
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
-    """Resize in place; elements keep their order, new ones are zero."""
+    """Resize in place; elements keep their order, and new ones are 0."""
     from .._tensor.creation import _shape
 
     shape = _shape(size, "resize_")

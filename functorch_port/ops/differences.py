@@ -1,4 +1,4 @@
-"""Differences of neighbours, and integrals: `diff`, `gradient`, `trapezoid`, `cumulative_trapezoid`."""
+"""Differences and integrals: `diff`, `gradient`, `trapezoid`, `cumulative_trapezoid`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .reduction import sum
 def diff(
     input: TensorOnly, n: int = 1, dim: int = -1, prepend: Array | None = None, append: Array | None = None
 ):
-    """The ``n``-th differences of neighbours along ``dim``."""
+    """The ``n``-th difference along ``dim`` of ``prepend``, ``input`` and ``append``, joined."""
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
@@ -38,13 +38,13 @@ def diff(
 @op("trapezoid", "trapz", where="torch", node="MulBackward1")
 @rounded_once
 def trapezoid(y: TensorOnly, x: TensorOnly | None = None, *, dx: Scalar = 1, dim: int = -1):
-    """The integral along ``dim`` by the trapezoidal rule."""
+    """The integral along ``dim`` by the trapezoidal rule, at the points ``x`` or at points ``dx`` apart."""
     return sum(_trapezoids(y, x, dx, dim), dim)
 
 
 @op(where="torch", node="CumsumBackward0")
 def cumulative_trapezoid(y: TensorOnly, x: TensorOnly | None = None, *, dx: Scalar = 1, dim: int = -1):
-    """The running integral along ``dim`` by the trapezoidal rule."""
+    """The cumulative `trapezoid` along ``dim``."""
     return cumsum(_trapezoids(y, x, dx, dim), dim)
 
 
@@ -66,7 +66,7 @@ def _floats(x: jax.Array, other: Any) -> tuple[Any, Any]:
 
 @op("_gradient", where="", node="AddBackward0")
 def _gradient(input: TensorOnly, spacing: Arrays, dim: tuple[int, ...], edge_order: int):
-    """Central differences along each of ``dim``, at coordinates or in steps; one-sided at the edges."""
+    """Central differences along each of ``dim``, one-sided at the edges; ``spacing`` has coordinates or steps."""
     return tuple(
         _central(input, h, wrap_dim(d, input.ndim), edge_order) for h, d in zip(spacing, dim, strict=True)
     )
@@ -92,8 +92,8 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     """The numerical gradient by central differences, one tensor per dimension.
 
     Args:
-        spacing: one step for all dimensions, or a list with a step or a vector of coordinates for each.
-        dim: the dimensions; all by default.
+        spacing: one step for all dimensions, or a list with a step or a vector of coordinates for each dimension.
+        dim: the dimensions. Default: all.
         edge_order: 1 or 2, the order of the one-sided differences at the edges.
     """
     if edge_order not in (1, 2):

@@ -98,7 +98,7 @@ def _pow_number(input: Array, exponent: Scalar):
 
 @pointwise_op("_pow_exact", where="", node="PowBackward0")
 def pow_exact(input: Array, exponent: float):
-    """``input`` to the power of a number that has a formula of its own."""
+    """``input`` to the power of a number in `_EXACT_POWERS`."""
     common = result_dtype(input, exponent)
     if not (common.is_floating_point or common.is_complex or exponent > 0):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -160,7 +160,7 @@ composite("__rpow__", where="method")(_rpow_dunder)
 
 @pointwise_op(inplace=True, node="PowBackward0")
 def float_power(input: Array, exponent: Array):
-    """`pow` computed in double precision."""
+    """`pow`, computed in float64 or complex128."""
     common = result_dtype(input, exponent)
     double = dtypes.complex128 if common.is_complex else dtypes.float64
     return _pow(cast(input, double.np), cast(exponent, double.np))
@@ -201,7 +201,7 @@ def exp2(input: TensorOnly):
 
 @pointwise_op(inplace=True, where="torch method special")
 def expm1(input: TensorOnly):
-    """``exp(input) - 1``, exact near 0."""
+    """``exp(input) - 1``, accurate near 0."""
     return elementwise_float(jnp.expm1, input)
 
 
@@ -227,20 +227,20 @@ def log10(input: TensorOnly):
 
 @pointwise_op(inplace=True, where="torch method special")
 def log1p(input: TensorOnly):
-    """``log(1 + input)``, exact near 0."""
+    """``log(1 + input)``, accurate near 0."""
     return elementwise_float(jnp.log1p, input)
 
 
 @pointwise_op()
 def logaddexp(input: TensorOnly, other: TensorOnly):
-    """``log(exp(input) + exp(other))``."""
+    """``log(exp(input) + exp(other))``, without overflow."""
     not_implemented("logaddexp_cpu", input, other, kinds="biu")
     return elementwise(jnp.logaddexp, input, other)
 
 
 @pointwise_op()
 def logaddexp2(input: TensorOnly, other: TensorOnly):
-    """``log2(2**input + 2**other)``."""
+    """``log2(2**input + 2**other)``, without overflow."""
     not_implemented("logaddexp2_cpu", input, other, kinds="biu")
     return elementwise(jnp.logaddexp2, input, other)
 
@@ -260,7 +260,7 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
 
 @pointwise_op(inplace=True, where="torch method special")
 def xlogy(input: Array, other: Array):
-    """``input * log(other)``, 0 where ``input`` is 0."""
+    """``input * log(other)``; 0 where ``input`` is 0, unless ``other`` is NaN."""
     not_implemented("xlogy_cpu", input, other, kinds="c")
     return elementwise_float(lambda x, y: _xlogy(*jnp.broadcast_arrays(x, y)), input, other)
 

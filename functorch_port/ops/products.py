@@ -93,7 +93,7 @@ def _check_bmm(a: jax.Array, b: jax.Array) -> None:
 
 @op(where="torch method linalg", node="MmBackward0")
 def matmul(input: TensorOnly, other: TensorOnly):
-    """The matrix product, with PyTorch's rules for vectors and batches."""
+    """The matrix product, or batches of it; a vector is a row on the left, and a column on the right."""
     if 0 in (input.ndim, other.ndim):
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"
@@ -308,7 +308,7 @@ def outer(input: TensorOnly, vec2: TensorOnly):
 
 @op(node="ViewBackward0")
 def inner(input: TensorOnly, other: TensorOnly):
-    """Inner products over the last dimensions."""
+    """Inner products along the last dimensions of both tensors."""
     if 0 in (input.ndim, other.ndim):
         return jnp.multiply(*promote(input, other))
     if input.shape[-1] != other.shape[-1]:
@@ -328,7 +328,7 @@ def _contract(a: jax.Array, b: jax.Array, axes: Any) -> jax.Array:
 
 @op(where="torch", node="ViewBackward0")
 def tensordot(a: TensorOnly, b: TensorOnly, dims: Any = 2):
-    """The product summed over ``dims`` of both tensors."""
+    """The product, summed over the last ``dims`` of ``a`` and the first of ``b``, or over two lists of dimensions."""
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -382,10 +382,9 @@ def cross(input: TensorOnly, other: TensorOnly, dim: int | None = None):
     """The cross product along a dimension of size 3 (default: the first one)."""
     if dim is None:
         warnings.warn(
-            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
-            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of "
-            "linalg.cross in a "
-            "future release.",
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly "
+            "or simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of "
+            "linalg.cross in a future release.",
             UserWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Elements that come again: `expand`, `repeat`, `tile`, `repeat_interleave`, `meshgrid`, `combinations`."""
+"""Repetitions of elements: `expand`, `repeat`, `tile`, `repeat_interleave`, `meshgrid`, `combinations`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .reshaping import _reshape, _sizes, view
 
 @op(view=True, where="method", varargs="size")
 def expand(input: TensorOnly, size: tuple[int, ...], *, implicit: bool = False):
-    """Dimensions of size 1 repeated without a copy; -1 keeps a size."""
+    """A view with dimensions of size 1 repeated, and new leading dimensions; -1 keeps a size."""
     offset = len(size) - input.ndim
     if offset < 0:
         raise RuntimeError(
@@ -63,7 +63,7 @@ def broadcast_to(input: Tensor, *size: Any) -> Tensor:
 
 @composite(where="torch")
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Every tensor expanded to the common shape; itself where it has that shape."""
+    """Expand tensors to their common shape; a tensor that has it is returned itself."""
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     shape = broadcast_shapes(*[tuple(x.shape) for x in listed])
     return tuple(x if tuple(x.shape) == shape else bind.function("expand")(x, shape) for x in listed)
@@ -86,13 +86,13 @@ def _repeat(input: jax.Array, repeats: tuple[int, ...]) -> jax.Array:
 
 @op(where="method", varargs="repeats")
 def repeat(input: TensorOnly, repeats: tuple[int, ...]):
-    """The tensor repeated along its dimensions, copied."""
+    """A copy, repeated along each dimension; extra numbers add leading dimensions."""
     return _repeat(input, repeats)
 
 
 @op(node="RepeatBackward0", varargs="dims")
 def tile(input: TensorOnly, dims: tuple[int, ...]):
-    """`repeat` that leaves the leading dimensions alone when ``dims`` is short."""
+    """`repeat`, but a number that is missing for a leading dimension counts as 1."""
     return _repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
 
 
@@ -135,7 +135,7 @@ _REPEATED = "a given output_size"
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Every element repeated along ``dim`` (of the flattened input by default)."""
+    """Repeat each element along ``dim``, by default of the flattened input."""
     if repeats is None:
         _check_repeats(input)
         if output_size is None:
@@ -164,7 +164,7 @@ def repeat_interleave(
 
 @composite(where="torch")
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinate grids of vectors: one tensor per vector, in the shape of all of them."""
+    """Coordinate grids of vectors, one tensor for each; ``indexing`` is "ij" (default) or "xy"."""
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     if indexing is None:
         warnings.warn(
@@ -190,7 +190,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 @composite(where="torch")
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All combinations of one element from each vector, as rows."""
+    """The Cartesian product of vectors, as rows."""
     if len(tensors) == 1:
         return tensors[0]
     grids = meshgrid(*tensors, indexing="ij")

@@ -18,25 +18,25 @@ def _rounded(fn: Any, kernel: str, x: jax.Array) -> jax.Array:
 
 @pointwise_op(inplace=True)
 def floor(input: TensorOnly):
-    """Rounded down."""
+    """Round down."""
     return _rounded(jnp.floor, "floor_vml_cpu", input)
 
 
 @pointwise_op(inplace=True)
 def ceil(input: TensorOnly):
-    """Rounded up."""
+    """Round up."""
     return _rounded(jnp.ceil, "ceil_vml_cpu", input)
 
 
 @pointwise_op("trunc", "fix", inplace=True)
 def trunc(input: TensorOnly):
-    """Rounded towards zero."""
+    """Round towards zero."""
     return _rounded(jnp.trunc, "trunc_vml_cpu", input)
 
 
 @pointwise_op(inplace=True, where="torch method special")
 def round(input: TensorOnly, *, decimals: int = 0):
-    """Rounded to ``decimals`` places, halves to the even neighbour."""
+    """Round to ``decimals`` places; a half goes to the even neighbour."""
     if decimals == 0 or not is_inexact(input.dtype):
         return _rounded(jnp.round, "round_vml_cpu", input)
     scale = 10.0 ** (decimals if decimals > 0 else -decimals)
@@ -47,14 +47,14 @@ def round(input: TensorOnly, *, decimals: int = 0):
 
 @pointwise_op(inplace=True)
 def frac(input: TensorOnly):
-    """The part behind the point, with the sign of ``input``."""
+    """The fractional part, with the sign of ``input``."""
     not_implemented("frac_cpu", input, kinds="biu")
     return input - jnp.trunc(input)
 
 
 @pointwise_op(inplace=True)
 def nextafter(input: TensorOnly, other: TensorOnly):
-    """The next number that can be represented, in the direction of ``other``."""
+    """The next representable number from ``input`` towards ``other``."""
     not_implemented("nextafter_cpu", input, other, kinds="biuc")
     return elementwise(_nextafter, input, other)
 

@@ -92,11 +92,11 @@ def segment_reduce(
         indices: not supported, as in PyTorch.
         offsets: the starts of the segments and the end of the last one, instead of ``lengths``.
         axis: the dimension; must be the last one of ``lengths`` or ``offsets``.
-        unsafe: whether to skip the check that the lengths fit.
+        unsafe: whether to skip the check that the lengths add up to the size.
         initial: the initial value of every reduction.
 
     Raises:
-        RuntimeError: the lengths do not fit.
+        RuntimeError: the lengths do not add up to the size, or one is negative.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.segment_reduce.html
     """

@@ -40,7 +40,7 @@ def _picked(input: jax.Array, x: jax.Array, index: jax.Array, axis: int) -> tupl
 
 @op(returns=("values", "indices"), order=first_order)
 def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
-    """The sorted values along ``dim`` and their indices. Always stable."""
+    """Sort along ``dim``: the values and their indices. The sort is always stable; NaN is the largest value."""
     no_complex(" Sort does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -49,7 +49,7 @@ def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: boo
 
 @op(order=first_order)  # PyTorch's is `sort`, which looks at the history of a view
 def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
-    """The indices that sort along ``dim``. Always stable."""
+    """The indices that sort along ``dim``; see `sort`."""
     no_complex(" Sort does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     return stable_order(at_least_1d(input), axis, descending).astype(INT64).reshape(input.shape)
@@ -57,13 +57,13 @@ def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: 
 
 @op(node="SortBackward0", order=first_order)
 def msort(input: TensorOnly):
-    """The sorted values along the first dimension."""
+    """Sort along the first dimension."""
     return sort(input, 0)[0]
 
 
 @op(returns=("values", "indices"))
 def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
-    """The ``k`` largest (or smallest) values along ``dim`` and their indices."""
+    """The ``k`` largest (or smallest) values along ``dim``, always sorted, and their indices."""
     no_complex(" topk does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -142,7 +142,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Array | None = None,
 ):
-    """The indices at which values must be inserted to keep the last dimension of a sequence sorted."""
+    """The indices at which to insert values into the last dimension of ``sorted_sequence``, to keep it sorted."""
     edges = (
         sorted_sequence if sorter is None else take_along(sorted_sequence, sorter, sorted_sequence.ndim - 1)
     )
@@ -150,16 +150,15 @@ def searchsorted(
     if edges.ndim != 1 and (not shape or edges.shape[:-1] != shape[:-1]):
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges.shape)} and "
-            "input value "
-            f"tensor {list(shape)}"
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges.shape)} and input "
+            f"value tensor {list(shape)}"
         )
     return _search(edges, input, _side(right, side, "searchsorted"), out_int32)
 
 
 @op(differentiable=False, numbers=True)
 def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, right: bool = False):
-    """The index of every value's bucket between sorted boundaries."""
+    """The index of the bucket that each value falls into, between sorted ``boundaries``."""
     not_implemented("searchsorted_out_cpu", input, boundaries, kinds="c")
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
@@ -240,7 +239,7 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The sorted distinct values, or the distinct slices along ``dim``."""
+    """The distinct values, or the distinct slices along ``dim``; always sorted."""
     return _asked(bind.function("_unique")(input, dim), return_inverse, return_counts)
 
 
@@ -248,7 +247,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The values, with each run of equal neighbours collapsed to one."""
+    """The values, with each run of equal neighbours reduced to one."""
     return _asked(bind.function("_unique_consecutive")(input, dim), return_inverse, return_counts)
 
 
@@ -269,7 +268,7 @@ def _bincount(input: TensorOnly, length: int, weights: Array | None = None):
 
 @composite()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """The count of each non-negative integer, or the sum of its weights."""
+    """The number of times that each integer from 0 on occurs, or the sum of its weights."""
     if input.dtype not in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64):
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'")
     if minlength < 0:

@@ -131,14 +131,14 @@ def _check_triangle(UPLO: str) -> bool:
     node="LinalgEighBackward0",
 )
 def eigh(A: TensorOnly, UPLO: str = "L"):
-    """The eigenvalues and eigenvectors of Hermitian matrices, from one triangle."""
+    """The eigenvalues (ascending) and eigenvectors of Hermitian matrices; ``UPLO`` is the triangle that is read."""
     check_square("linalg.eigh", A)
     return _eigh(A, _check_triangle(UPLO))
 
 
 @op(where="linalg", node="LinalgEighBackward0")
 def eigvalsh(A: TensorOnly, UPLO: str = "L"):
-    """The eigenvalues of Hermitian matrices, from one triangle."""
+    """The eigenvalues (ascending) of Hermitian matrices; ``UPLO`` is the triangle that is read."""
     check_square("linalg.eigvalsh", A)
     return _eigh(A, _check_triangle(UPLO))[0]
 
@@ -183,13 +183,13 @@ _not_finite = check_finite("torch.linalg.eig: input tensor should not contain in
     check=_not_finite,
 )
 def eig(A: TensorOnly):
-    """The eigenvalues and eigenvectors of square matrices (on the CPU)."""
+    """The eigenvalues and eigenvectors of square matrices; not on a TPU."""
     check_square("linalg.eig", A)
     return _eig(A)
 
 
 @op(where="linalg", node="LinalgEigBackward0", check=_not_finite)
 def eigvals(A: TensorOnly):
-    """The eigenvalues of square matrices (on the CPU)."""
+    """The eigenvalues of square matrices; not on a TPU."""
     check_square("linalg.eigvals", A)
     return _eigvals(A)

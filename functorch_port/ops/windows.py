@@ -46,7 +46,7 @@ def _window(
     device: Any,
     requires_grad: bool,
 ) -> Tensor:
-    """``formula(positions, last position)``; a periodic window drops the last of one more point. One point is 1."""
+    """``formula(positions, last position)``; a window of one point is 1."""
     if not isinstance(window_length, int):
         kind = type(window_length).__name__
         raise TypeError(f"{name}(): argument 'window_length' (position 1) must be int, not {kind}")
@@ -77,7 +77,7 @@ def hann_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Hann window.
+    """The Hann window; a periodic one omits the last of ``window_length + 1`` points.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.hann_window.html
     """
@@ -98,7 +98,7 @@ def hamming_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Hamming window.
+    """The Hamming window ``alpha - beta * cos(...)``, periodic as in `hann_window`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.hamming_window.html
     """
@@ -117,7 +117,7 @@ def blackman_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Blackman window.
+    """The Blackman window, periodic as in `hann_window`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.blackman_window.html
     """
@@ -136,7 +136,7 @@ def bartlett_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Bartlett (triangular) window.
+    """The Bartlett (triangular) window, periodic as in `hann_window`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.bartlett_window.html
     """
@@ -155,7 +155,7 @@ def kaiser_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Kaiser window with shape ``beta``.
+    """The Kaiser window with shape ``beta``, periodic as in `hann_window`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.kaiser_window.html
     """
@@ -191,7 +191,7 @@ def tril_indices(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The indices of a matrix's lower triangle: one row of row indices, one of column indices.
+    """The indices of the lower triangle of a matrix: a row of row indices, and a row of column indices.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.tril_indices.html
     """
@@ -210,7 +210,7 @@ def triu_indices(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The indices of a matrix's upper triangle: one row of row indices, one of column indices.
+    """The indices of the upper triangle of a matrix: a row of row indices, and a row of column indices.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.triu_indices.html
     """

@@ -1,4 +1,4 @@
-"""What functions that create tensors have in common: the check of arguments, and where the result is put."""
+"""What the factories share: checks of arguments, and the placing of results."""
 
 from __future__ import annotations
 

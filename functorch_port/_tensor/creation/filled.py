@@ -75,7 +75,7 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
 
 
 _PLAIN = frozenset({bool, int, float})
-#: arrays up to this size are kept and given out again: nobody can write to them
+#: arrays up to this size are cached and shared: nobody can write to them
 _SMALL = 1 << 14
 
 
@@ -120,7 +120,7 @@ def _filled(
 
 
 def _known(made: Tensor, array: Any, value: Any) -> Tensor:
-    """Note that an array filled with a number is on the host too."""
+    """Keep an array that is filled with a number on the host, too."""
     if type(value) in _PLAIN and executor.current.keeps_on_host(array) and made._storage.array() is array:
         made._storage.held = Twin(_known_fill(array.shape, value, repr(value), array.dtype), array)
     return made
@@ -138,6 +138,15 @@ def zeros(
     pin_memory: bool = False,
 ) -> Tensor:
     """Create a tensor of zeros.
+
+    Args:
+        size: the shape, as integers or one sequence.
+        out: a tensor to write to.
+        dtype: default: the default dtype.
+        layout: ``torch.strided``, or ``torch.sparse_coo`` for a sparse tensor.
+        device: default: the default device.
+        requires_grad: whether autograd records operations on the tensor.
+        pin_memory: has no effect.
 
     Example:
         >>> import functorch_port as torch
@@ -163,7 +172,7 @@ def ones(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Create a tensor of ones.
+    """Create a tensor of ones; the arguments are those of `zeros`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.ones.html
     """
@@ -182,7 +191,7 @@ def empty(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Create a tensor with unspecified values (zeros here).
+    """Create a tensor with unspecified values, which are zeros here.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty.html
     """
@@ -231,7 +240,7 @@ def empty_permuted(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Like `empty`, with the dimensions in memory in the order ``physical_layout``, the fastest-varying one last.
+    """Like `empty`; ``physical_layout`` is the order of the dimensions in memory, the outermost first.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_permuted.html
     """
@@ -266,7 +275,7 @@ def full(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Create a tensor filled with a number, which also determines the default dtype.
+    """Create a tensor filled with a number, whose type gives the default dtype.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.full.html
     """
@@ -411,7 +420,7 @@ def eye(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The identity matrix, ``n`` by ``m`` (default: ``n`` by ``n``).
+    """A matrix, ``n`` by ``m`` (default: ``n`` by ``n``), with ones on the diagonal and zeros elsewhere.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.eye.html
     """

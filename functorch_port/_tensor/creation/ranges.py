@@ -37,7 +37,7 @@ def arange(
     """Numbers from ``start`` (default 0) to ``end`` (exclusive) in steps of ``step`` (default 1).
 
     Raises:
-        RuntimeError: if the step is 0 or leads away from ``end``.
+        RuntimeError: the step is 0 or leads away from ``end``.
 
     Example:
         >>> import functorch_port as torch
@@ -123,9 +123,8 @@ def range(
     """Deprecated: like `arange`, but ``end`` is included, and the default dtype is a float dtype."""
     _need("range", "end", end)
     warnings.warn(
-        "torch.range is deprecated and will be removed in a future release because its behavior is "
-        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values in "
-        "[start, end).",
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
         UserWarning,
         stacklevel=2,
     )
@@ -204,7 +203,7 @@ def _is_complex(*values: Any) -> bool:
 
 
 def _whole(value: Any, np_dtype: np.dtype) -> Any:
-    """A number as an integer type; negative numbers wrap around in unsigned types."""
+    """A number as an integer; a negative one wraps around in an unsigned dtype."""
     return value if isinstance(value, jax.core.Tracer) else np.asarray(int(value)).astype(np_dtype).item()
 
 
@@ -219,7 +218,7 @@ def _of_type(kind: np.dtype, value: Any) -> Any:
 
 
 def _linspace(first: Any, last: Any, steps: int) -> Any:
-    """Count from both ends towards the middle, like PyTorch."""
+    """Count from both ends towards the middle, as PyTorch does."""
     if steps == 1:
         return first.reshape(1)
     memory.room((steps,), first.dtype)
