@@ -12,12 +12,13 @@ from jax import lax
 from .._base import dtypes
 from .._run.registry import TensorOnly, op
 from ._common import INT64, at_least_1d, not_implemented, positions, take_along, wide, wrap_dim
+from .cast import cast_array
 from .reduction import _sum_dtype
 
 
 def _scan(fn: Any, input: jax.Array, dim: int, out: np.dtype[Any]) -> jax.Array:
     axis = wrap_dim(dim, input.ndim)
-    return fn(at_least_1d(input).astype(wide(out)), axis=axis).astype(out).reshape(input.shape)
+    return fn(cast_array(at_least_1d(input), wide(out)), axis=axis).astype(out).reshape(input.shape)
 
 
 @op(inplace=True)

@@ -28,6 +28,7 @@ from ._common import (
     wide,
     wrap_dims,
 )
+from .cast import cast_array
 
 # sums and products
 
@@ -47,7 +48,7 @@ def _sum_dtype(input: jax.Array, dtype: dtypes.dtype | None) -> np.dtype[Any]:
 def _reduce(fn: Any, input: jax.Array, dim: Dims, keepdim: bool, out: np.dtype[Any]) -> jax.Array:
     """A reduction that accumulates half precision in float32 and rounds once."""
     dims = wrap_dims(dim, input.ndim)
-    return fn(input.astype(wide(out)), axis=dims, keepdims=keepdim).astype(out)
+    return fn(cast_array(input, wide(out)), axis=dims, keepdims=keepdim).astype(out)
 
 
 @op(node=_node("Sum"))
