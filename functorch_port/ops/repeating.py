@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._array.refusal import refuse
 from .._base import dtypes
 from .._run import bind
 from .._run.registry import TensorOnly, composite, op
@@ -126,6 +127,12 @@ def _check_repeats(repeats: Tensor) -> None:
         )
     if repeats.ndim > 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    refuse(lambda n: n < 0, lambda n: RuntimeError("repeats can not be negative"), repeats._value)
+
+
+def _check_total(repeats: Tensor, times: int, total: int) -> None:
+    error = RuntimeError("allocated size does not match required size")
+    refuse(lambda n: n.sum() * times != total, lambda n: error, repeats._value)
 
 
 _REPEATED = "a given output_size"
@@ -140,22 +147,30 @@ def repeat_interleave(
         _check_repeats(input)
         if output_size is None:
             output_size = input.sum()._as_size("repeat_interleave", _REPEATED)
+        else:
+            _check_total(input, 1, output_size)
         return bind.function("_repeat_indices")(input, output_size)
+    length = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)]
     if not isinstance(repeats, Tensor):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
+        if output_size not in (None, length * repeats):
+            raise RuntimeError(
+                f"repeat_interleave: Invalid output_size, expected {length * repeats} but got {output_size}"
+            )
         out = bind.function("_repeat_each")(input, operator.index(repeats), dim)
         return out.view(out.shape)  # as PyTorch's, a view of a tensor that nobody holds
     _check_repeats(repeats)
-    length = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)]
     if repeats.numel() not in (1, length):
         raise RuntimeError(
             f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and "
             f"input.size(0) = {length}"
         )
+    times = length if repeats.numel() == 1 else 1
     if output_size is None:
-        total = repeats.sum()._as_size("repeat_interleave", _REPEATED)  # type: ignore[attr-defined]
-        output_size = total * (length if repeats.numel() == 1 else 1)
+        output_size = repeats.sum()._as_size("repeat_interleave", _REPEATED) * times  # type: ignore[attr-defined]
+    else:
+        _check_total(repeats, times, output_size)
     return bind.function("_repeat_by")(input, repeats, dim, output_size)
 
 
