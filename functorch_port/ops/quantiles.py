@@ -66,12 +66,18 @@ def _median_all(input: jax.Array, skip_nan: bool) -> jax.Array:
     return _shared(input, value) if is_inexact(input.dtype) else value
 
 
-def _median_dim(
-    name: str, input: jax.Array, dim: int, keepdim: bool, skip_nan: bool
-) -> tuple[jax.Array, jax.Array]:
+def _not_empty(name: str, input: jax.Array, dim: int) -> int:
+    """The dimension as a non-negative number; refuses one of size 0."""
     axis = wrap_dim(dim, input.ndim)
     if input.ndim and input.shape[axis] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+    return axis
+
+
+def _median_dim(
+    name: str, input: jax.Array, dim: int, keepdim: bool, skip_nan: bool
+) -> tuple[jax.Array, jax.Array]:
+    axis = _not_empty(name, input, dim)
     x = at_least_1d(input)
     index = _median_index(lax.stop_gradient(x), axis, skip_nan)
     values = take_along(x, index, axis)
@@ -130,7 +136,7 @@ _median("nanmedian", "`median` of the elements that are not NaN.")
 def mode(input: TensorOnly, dim: int = -1, keepdim: bool = False):
     """The most frequent value along ``dim`` (the smallest of several), and its last index."""
     not_implemented("mode_cpu", input, kinds="c")
-    axis = wrap_dim(dim, input.ndim)
+    axis = _not_empty("mode", input, dim)
     x = at_least_1d(input)
     fixed = lax.stop_gradient(x)
     order = stable_order(fixed, axis)
@@ -206,11 +212,13 @@ def _at_rank(ordered: jax.Array, rank: jax.Array, interpolation: str) -> jax.Arr
 
 
 def _check_q(input: Any, q: Any, **_: Any) -> None:
-    refuse(
-        lambda q: ~((q >= 0) & (q <= 1)),
-        lambda q: RuntimeError("quantile() q values must be in the range [0, 1]"),
-        q,
-    )
+    def error(found: Any) -> Exception:
+        text = "values must be in the range [0, 1]"
+        if not hasattr(q, "dtype"):
+            text = f"must be in the range [0, 1] but got {float(found):g}"
+        return RuntimeError(f"quantile() q {text}")
+
+    refuse(lambda q: ~((q >= 0) & (q <= 1)), error, q)
 
 
 @op(check=lambda input, q, *_, **__: _check_q(input, q))

@@ -12,7 +12,7 @@ from ._common import compute, elementwise, is_inexact, not_implemented
 
 
 def _rounded(fn: Any, kernel: str, x: jax.Array) -> jax.Array:
-    not_implemented(kernel, x, kinds="b")
+    not_implemented(kernel, x, kinds="bc")
     return fn(x) if is_inexact(x.dtype) else x
 
 
@@ -37,8 +37,9 @@ def trunc(input: TensorOnly):
 @pointwise_op(inplace=True, where="torch method special")
 def round(input: TensorOnly, *, decimals: int = 0):
     """Round to ``decimals`` places; a half goes to the even neighbour."""
-    if decimals == 0 or not is_inexact(input.dtype):
+    if decimals == 0:
         return _rounded(jnp.round, "round_vml_cpu", input)
+    not_implemented("round_cpu", input, kinds="biuc")
     scale = 10.0 ** (decimals if decimals > 0 else -decimals)
     if decimals > 0:
         return compute(lambda x: jnp.round(x * scale) / scale, input.dtype, input)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._array.refusal import outside, refuse
 from .._base import dtypes
 from .._base.layout import first_order
 from .._base.promotion import promote
@@ -24,6 +25,7 @@ from ._common import (
     not_implemented,
     stable_order,
     take_along,
+    type_name,
     wrap_dim,
 )
 
@@ -132,7 +134,14 @@ def _side(right: bool, side: str | None, name: str) -> str:
     return side or ("right" if right else "left")
 
 
-@op(differentiable=False)
+def _check_sorter(sorted_sequence: Any, input: Any, *, sorter: Any = None, **_: Any) -> None:
+    if sorter is not None:
+        within = functools.partial(outside, low=0, high=sorted_sequence.shape[-1])
+        text = "torch.searchsorted(): sorter index out of range"
+        refuse(within, lambda sorter: RuntimeError(text), sorter)
+
+
+@op(differentiable=False, check=_check_sorter)
 def searchsorted(
     sorted_sequence: TensorOnly,
     input: Array,
@@ -143,9 +152,18 @@ def searchsorted(
     sorter: Array | None = None,
 ):
     """The indices at which to insert values into the last dimension of ``sorted_sequence``, to keep it sorted."""
-    edges = (
-        sorted_sequence if sorter is None else take_along(sorted_sequence, sorter, sorted_sequence.ndim - 1)
-    )
+    edges = sorted_sequence
+    if sorter is not None:
+        if sorter.shape != edges.shape:
+            raise RuntimeError(
+                "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+                f"{list(edges.shape)}and got sorter tensor {list(sorter.shape)}"
+            )
+        if sorter.dtype != INT64:
+            raise RuntimeError(
+                f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {type_name(sorter)}"
+            )
+        edges = take_along(edges, sorter, edges.ndim - 1)
     shape = getattr(input, "shape", ())
     if edges.ndim != 1 and (not shape or edges.shape[:-1] != shape[:-1]):
         raise RuntimeError(

@@ -68,6 +68,10 @@ search = [
     case("torch.searchsorted", T([1, 3]), T([3]), side="x"),
     case("torch.searchsorted", T([1, 3]), T([3]), side="left", right=True),
     case("torch.searchsorted", T([3, 1, 2]), T([2]), sorter=T([1, 2, 0])),
+    *(
+        case("torch.searchsorted", T([3, 1, 2]), T([2]), sorter=s)
+        for s in (T([1, 2, 3]), T([1, 2, -1]), T([1, 2]), T([1, 2, 0], dtype=torch.int32))
+    ),
     case("torch.bucketize", T([[3, 4], [1, 9]]), T([1, 3, 5])),
     case("torch.bucketize", T([3, 4]), T([1, 3, 5]), right=True),
     case("torch.bucketize", 3, T([1, 3])),

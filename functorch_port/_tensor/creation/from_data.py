@@ -129,7 +129,7 @@ def asarray(
     if not _follows(made, obj) and copy is False:
         raise NotImplementedError(
             f"asarray(copy=False): a numpy array of {obj.size} elements and dtype {obj.dtype} cannot share its memory "
-            "here; see from_numpy for which can. Omit copy=False to copy it"
+            "here, but a writable one of up to 4096 elements may (see from_numpy). Omit copy=False to copy it"
         )
     return made
 
