@@ -171,7 +171,7 @@ unary = [
     case("torch.round", T([25]), decimals=-1),
     case("torch.round", T([2.5 + 1j])),
     case("torch.round", T([2.5 + 1j]), decimals=1),
-    case("torch.trunc", T([2.5 + 1j])),
+    *(case(f"torch.{n}", T([2.5 + 1j])) for n in ("floor", "ceil", "trunc", "frac")),
     case("torch.logit", T([0.3, 0.0, 1.0]), eps=0.1),
     case("torch.nan_to_num", ODD, nan=1.0, posinf=2.0, neginf=-2.0),
     case("torch.nan_to_num", ODD),
