@@ -352,6 +352,7 @@ a=torch.empty_strided((2,3),(1,2)).fill_(2); a[0,1]=3; a, a.t().is_contiguous()
 torch.ones(2,3).new_empty_strided((2,3),(1,2)).stride(), torch.empty_strided((2,3),(1,2),device="meta").stride()
 torch.zeros_like(torch.ones(2,2),layout=torch.sparse_coo).layout, torch.empty(2,2,layout=torch.sparse_coo).layout
 torch.full((2,2),1.,layout=torch.sparse_coo)
+torch.zeros_like(torch.eye(2).to_sparse()).layout, torch.zeros_like(torch.eye(2).to_sparse()).to_dense()
 torch.rand_like(x,pin_memory=False).shape, torch.randint_like(x,3,pin_memory=False).shape
 torch.tril_indices(2,2,pin_memory=False,requires_grad=False), torch.triu_indices(2,2,1,dtype=torch.int32)
 torch.tril_indices(2,2,requires_grad=True)

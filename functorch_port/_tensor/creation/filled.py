@@ -347,7 +347,7 @@ def zeros_like(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros_like.html
     """
     _need("zeros_like", "input", input)
-    if layout is sparse_coo:
+    if (getattr(input, "layout", None) if layout is None else layout) is sparse_coo:
         return _sparse_zeros(input.shape, dtype or input.dtype, device or input.device, requires_grad)
     return _like(input, 0, dtype, device, requires_grad, "zeros_like", memory_format)
 
