@@ -177,8 +177,8 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
             if tracing.overlay and not tracing.overlay.transforms:
                 raise NotImplementedError(
-                    f"to({str(where)!r}) is not supported in a compiled function, which runs on {out.device}: move its "
-                    "inputs before the call, and its results after it"
+                    f"to({str(where)!r}) is not supported in a compiled function: it runs on one device, {out.device}. "
+                    "Move its inputs before the call, and its results after it"
                 )
             traced = bool(tracing.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
