@@ -576,7 +576,7 @@ def atanh_(input: Tensor) -> Tensor:
     """In-place version of `atanh`."""
 
 def atleast_1d(*tensors: Any) -> Any:
-    """Give each tensor at least 1 dimensions, by inserting some of size 1."""
+    """Give each tensor at least 1 dimension, by inserting some of size 1."""
 
 def atleast_2d(*tensors: Any) -> Any:
     """Give each tensor at least 2 dimensions, by inserting some of size 1."""
@@ -1456,7 +1456,7 @@ def histogramdd(
     weight: Tensor | None = None,
     density: _bool = False,
 ) -> Any:
-    """The number (or weight) of points, which the last dimension has, in each cell; and each dimension's edges."""
+    """The number (or weight) of points, vectors in the last dimension, in each cell; and the edges by dimension."""
 
 def hsplit(
     input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
@@ -3265,7 +3265,7 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors, the first one conjugated."""
 
 def view_as_complex(input: Tensor) -> Tensor:
-    """A view of pairs, which the last dimension has, as complex numbers."""
+    """A view of the pairs in the last dimension as complex numbers."""
 
 def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Pairs in the last dimension as complex numbers."""

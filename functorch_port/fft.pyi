@@ -102,7 +102,7 @@ def hfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fft` of a Hermitian signal, from one half of it."""
+    """The `fft` of a Hermitian signal, from one half of it; it is real."""
 
 @overload
 def hfft(
@@ -117,7 +117,7 @@ def hfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fft` of a Hermitian signal, from one half of it, in two dimensions."""
+    """The `fft` of a Hermitian signal, from one half of it; it is real, in two dimensions."""
 
 @overload
 def hfft2(
@@ -137,7 +137,7 @@ def hfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fft` of a Hermitian signal, from one half of it, in many dimensions."""
+    """The `fft` of a Hermitian signal, from one half of it; it is real, in many dimensions."""
 
 @overload
 def hfftn(
@@ -328,7 +328,7 @@ def rfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Half of the `fft` of a real signal; the rest is its conjugate."""
+    """The `fft` of a real signal, without the half that is a conjugate."""
 
 @overload
 def rfft(
@@ -343,7 +343,7 @@ def rfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Half of the `fft` of a real signal; the rest is its conjugate, in two dimensions."""
+    """The `fft` of a real signal, without the half that is a conjugate, in two dimensions."""
 
 @overload
 def rfft2(
@@ -376,7 +376,7 @@ def rfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Half of the `fft` of a real signal; the rest is its conjugate, in many dimensions."""
+    """The `fft` of a real signal, without the half that is a conjugate, in many dimensions."""
 
 @overload
 def rfftn(

@@ -74,7 +74,7 @@ def _view_as_real(input: TensorOnly):
 
 @composite(where="torch")
 def view_as_complex(input: Tensor) -> Tensor:
-    """A view of pairs, which the last dimension has, as complex numbers."""
+    """A view of the pairs in the last dimension as complex numbers."""
     if input._view is not None and input.ndim and input.shape[-1] == 2:
         *strides, last = input._strides()
         if last != 1:

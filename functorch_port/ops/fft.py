@@ -151,14 +151,14 @@ _FAMILIES = {
         "to_half",
         False,
         "FftR2CBackward0",
-        "Half of the `fft` of a real signal; the rest is its conjugate",
+        "The `fft` of a real signal, without the half that is a conjugate",
     ),
     "irfft": ("from_half", True, "FftC2RBackward0", "The inverse of `rfft`"),
     "hfft": (
         "from_half",
         False,
         "FftC2RBackward0",
-        "The real `fft` of a Hermitian signal, from one half of it",
+        "The `fft` of a Hermitian signal, from one half of it; it is real",
     ),
     "ihfft": ("to_half", True, "ConjBackward0", "The inverse of `hfft`"),
 }

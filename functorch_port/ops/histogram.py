@@ -186,7 +186,7 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """The number (or weight) of points, which the last dimension has, in each cell; and each dimension's edges."""
+    """The number (or weight) of points, vectors in the last dimension, in each cell; and the edges by dimension."""
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     n = input.shape[-1]

@@ -240,7 +240,7 @@ def _atleast(ndim: int, dims: Callable[[int], Sequence[int]]) -> None:
         return out[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else out
 
     fn.__name__ = fn.__qualname__ = f"atleast_{ndim}d"
-    fn.__doc__ = f"Give each tensor at least {ndim} dimensions, by inserting some of size 1."
+    fn.__doc__ = f"Give each tensor at least {ndim} dimension{'s' * (ndim > 1)}, by inserting some of size 1."
     composite(fn.__name__, where="torch")(fn)
 
 
