@@ -23,6 +23,7 @@ from ._common import (
     check_expand,
     compute,
     is_inexact,
+    not_implemented,
     rounded_once,
     type_name,
     wide,
@@ -439,6 +440,7 @@ def trace(input: TensorOnly):
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    not_implemented("trace", input, kinds="b")
     return jnp.trace(input).astype(input.dtype if is_inexact(input.dtype) else np.int64)
 
 

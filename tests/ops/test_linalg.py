@@ -104,6 +104,7 @@ products = [
     case("torch.cdist", A, A, compute_mode="foo"),
     case("torch.linalg.svdvals", A, driver="gesvd"),
     case("torch.cdist", A, sample(2, 2)),
+    case("torch.trace", T([[True]])),
     case("torch.trace", SQUARE),
     case("torch.trace", A),
     case("torch.trace", T([[1, 2], [3, 4]], dtype=torch.int32)),
