@@ -266,7 +266,7 @@ def acosh_(input: Tensor) -> Tensor:
     """In-place version of `acosh`."""
 
 def adaptive_avg_pool1d(input: Tensor, output_size: _Sizes, *, out: Tensor | None = None) -> Tensor:
-    """Averages over as many windows of 1 spatial dimension as asked for."""
+    """Average pooling over 1 spatial dimension, to the given output size."""
 
 def add(
     input: Tensor | _Number,
@@ -342,7 +342,7 @@ def addr(
     """``beta * input + alpha * outer(vec1, vec2)``."""
 
 def adjoint(input: Tensor) -> Tensor:
-    """The last two dimensions exchanged, conjugated."""
+    """The conjugate transpose of the last two dimensions."""
 
 def affine_grid_generator(
     theta: Tensor, size: _Sizes, align_corners: _bool, *, out: Tensor | None = None
@@ -356,7 +356,7 @@ def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def all(
     input: Tensor, dim: _Sizes | None = None, keepdim: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """Whether all values are nonzero."""
+    """Whether all values over ``dim`` are nonzero."""
 
 @overload
 def all(
@@ -365,13 +365,13 @@ def all(
 def allclose(
     input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False
 ) -> _bool:
-    """Whether all values are close; a Python bool."""
+    """Whether `isclose` holds for all elements, as a Python bool."""
 
 @overload
 def amax(
     input: Tensor, dim: _Sizes | None = (), keepdim: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """The largest values over ``dim``; ties share the gradient."""
+    """The maximum over ``dim``; ties share the gradient."""
 
 @overload
 def amax(
@@ -381,7 +381,7 @@ def amax(
 def amin(
     input: Tensor, dim: _Sizes | None = (), keepdim: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """The smallest values over ``dim``; ties share the gradient."""
+    """The minimum over ``dim``; ties share the gradient."""
 
 @overload
 def amin(
@@ -391,20 +391,20 @@ def amin(
 def aminmax(
     input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Sequence[Tensor] | None = None
 ) -> return_types.aminmax:
-    """The smallest and the largest values."""
+    """The minimum and the maximum along ``dim``; ties share the gradient."""
 
 @overload
 def aminmax(
     input: Tensor, *, axis: _int | None, keepdims: _bool = False, out: Sequence[Tensor] | None = None
 ) -> return_types.aminmax: ...
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The angle of a complex number; pi for negative real numbers."""
+    """The angle of complex numbers, in radians; pi for negative real numbers."""
 
 @overload
 def any(
     input: Tensor, dim: _Sizes | None = None, keepdim: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """Whether any value is nonzero."""
+    """Whether any value over ``dim`` is nonzero."""
 
 @overload
 def any(
@@ -464,7 +464,7 @@ def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Arc tangent."""
 
 def arctan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The angle of the point (``other``, ``input``)."""
+    """The angle of the point (``other``, ``input``), in radians."""
 
 def arctan_(input: Tensor) -> Tensor:
     """In-place version of `atan`."""
@@ -479,7 +479,7 @@ def arctanh_(input: Tensor) -> Tensor:
 def argmax(
     input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """Where the largest value is, the first one at ties."""
+    """The index of the first maximum along ``dim``, or in the flattened tensor."""
 
 @overload
 def argmax(
@@ -489,7 +489,7 @@ def argmax(
 def argmin(
     input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """Where the smallest value is, the first one at ties."""
+    """The index of the first minimum along ``dim``, or in the flattened tensor."""
 
 @overload
 def argmin(
@@ -504,7 +504,7 @@ def argsort(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The indices that sort along ``dim``. Always stable."""
+    """The indices that sort along ``dim``; see `sort`."""
 
 @overload
 def argsort(
@@ -516,7 +516,7 @@ def argwhere(input: Tensor) -> Tensor:
 def as_strided(
     input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
 ) -> Tensor:
-    """The elements that these strides reach in the tensor's Storage."""
+    """A view of the elements that these strides reach in the tensor's Storage."""
 
 def as_strided_copy(
     input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
@@ -563,7 +563,7 @@ def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Arc tangent."""
 
 def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The angle of the point (``other``, ``input``)."""
+    """The angle of the point (``other``, ``input``), in radians."""
 
 def atan_(input: Tensor) -> Tensor:
     """In-place version of `atan`."""
@@ -575,13 +575,13 @@ def atanh_(input: Tensor) -> Tensor:
     """In-place version of `atanh`."""
 
 def atleast_1d(*tensors: Any) -> Any:
-    """With at least 1 dimensions."""
+    """Give each tensor at least 1 dimension, by inserting some of size 1."""
 
 def atleast_2d(*tensors: Any) -> Any:
-    """With at least 2 dimensions."""
+    """Give each tensor at least 2 dimensions, by inserting some of size 1."""
 
 def atleast_3d(*tensors: Any) -> Any:
-    """With at least 3 dimensions."""
+    """Give each tensor at least 3 dimensions, by inserting some of size 1."""
 
 def avg_pool1d(
     input: Tensor,
@@ -593,7 +593,7 @@ def avg_pool1d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Average over windows of 1 spatial dimension."""
+    """Average pooling over 1 spatial dimension."""
 
 def baddbmm(
     input: Tensor,
@@ -616,12 +616,12 @@ def bartlett_window(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The Bartlett (triangular) window."""
+    """The Bartlett (triangular) window, periodic as in `hann_window`."""
 
 def bernoulli(
     input: Tensor, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
+    """Draw ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
 
 def bilinear(
     input1: Tensor,
@@ -634,13 +634,13 @@ def bilinear(
     """``input1 @ weight[k] @ input2 + bias[k]`` for every output ``k``."""
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
-    """The count of each non-negative integer, or the sum of its weights."""
+    """The number of times that each integer from 0 on occurs, or the sum of its weights."""
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Draw from binomial distributions: the number of successes in ``count`` trials."""
 
 def bitwise_and(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """Bits set in both."""
+    """The bits that are set in both."""
 
 def bitwise_left_shift(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
@@ -648,18 +648,18 @@ def bitwise_left_shift(
     """``input << other``."""
 
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """All bits flipped; for bools, the negation."""
+    """Invert all bits; for bools, the negation."""
 
 def bitwise_or(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """Bits set in one of both."""
+    """The bits that are set in at least one."""
 
 def bitwise_right_shift(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor:
-    """``input >> other``, keeping the sign."""
+    """``input >> other``; the sign stays."""
 
 def bitwise_xor(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """Bits set in exactly one of both."""
+    """The bits that are set in exactly one."""
 
 def blackman_window(
     window_length: _int,
@@ -671,11 +671,11 @@ def blackman_window(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The Blackman window."""
+    """The Blackman window, periodic as in `hann_window`."""
 
 @overload
 def block_diag(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """A matrix with these matrices along its diagonal."""
+    """The block diagonal matrix of these matrices; a vector counts as a row."""
 
 @overload
 def block_diag(*tensors: Tensor, out: Tensor | None = None) -> Tensor: ...
@@ -686,7 +686,7 @@ def broadcast_shapes(*shapes: _int | Sequence[_int]) -> Size:
     """The shape that tensors of these shapes broadcast to."""
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Every tensor expanded to the common shape; itself where it has that shape."""
+    """Expand tensors to their common shape; a tensor that has it is returned itself."""
 
 def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
     """`expand` to ``size``."""
@@ -699,30 +699,35 @@ def bucketize(
     right: _bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The index of every value's bucket between sorted boundaries."""
+    """The index of the bucket that each value falls into, between sorted ``boundaries``."""
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All combinations of one element from each vector, as rows."""
+    """The Cartesian product of vectors, as rows."""
 
 @overload
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after another along ``dim``."""
+    """Concatenate tensors along ``dim``; vectors without elements are left out."""
 
 @overload
 def cat(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 def cdist(
-    x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: _str | None = None, *, out: Tensor | None = None
+    x1: Tensor,
+    x2: Tensor,
+    p: _float = 2.0,
+    compute_mode: Any = "use_mm_for_euclid_dist_if_necessary",
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The p-norm distances between all rows of two (batches of) matrices; the gradient is 0 at distance 0."""
 
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Rounded up."""
+    """Round up."""
 
 def ceil_(input: Tensor) -> Tensor:
     """In-place version of `ceil`."""
 
 def celu(input: Tensor, alpha: _float = 1.0, *, out: Tensor | None = None) -> Tensor:
-    """``input`` where positive, else ``alpha * (exp(input / alpha) - 1)``: smooth for every ``alpha``."""
+    """``input`` where it is positive, else ``alpha * (exp(input / alpha) - 1)``."""
 
 def celu_(input: Tensor, alpha: _float = 1.0) -> Tensor:
     """In-place version of `celu`."""
@@ -743,7 +748,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: _bool = False, *, out: Tenso
     """The solution X of ``A X = input``, given A's Cholesky factor."""
 
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` parts of equal size along ``dim``; the last may be smaller."""
+    """Split along ``dim`` into at most ``chunks`` parts of one size; the last may be smaller."""
 
 def clamp(
     input: Tensor,
@@ -752,19 +757,19 @@ def clamp(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
+    """``input`` limited to [``min``, ``max``], or ``max`` where ``min > max``; the gradient at a limit is 1."""
 
 def clamp_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
     """In-place version of `clamp`."""
 
 def clamp_max(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """``input``, at most ``max``."""
+    """The smaller of ``input`` and ``max``."""
 
 def clamp_max_(input: Tensor, max: Tensor | _Number) -> Tensor:
     """In-place version of `clamp_max`."""
 
 def clamp_min(input: Tensor, min: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """``input``, at least ``min``."""
+    """The larger of ``input`` and ``min``."""
 
 def clamp_min_(input: Tensor, min: Tensor | _Number) -> Tensor:
     """In-place version of `clamp_min`."""
@@ -776,7 +781,7 @@ def clip(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
+    """``input`` limited to [``min``, ``max``], or ``max`` where ``min > max``; the gradient at a limit is 1."""
 
 def clip_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
     """In-place version of `clamp`."""
@@ -785,28 +790,28 @@ def clone(input: Tensor, memory_format: Any = None, *, out: Tensor | None = None
     """A copy with its own Storage; the memory is copied only when one of the two is written."""
 
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Tensors side by side, vectors as columns."""
+    """Concatenate tensors along dimension 1; a vector counts as a column."""
 
 def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) -> Tensor:
     """All combinations of ``r`` elements of a vector, as rows."""
 
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The complex numbers of these parts."""
+    """Complex numbers with the parts ``real`` and ``imag``."""
 
 @overload
 def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after another along ``dim``."""
+    """Concatenate tensors along ``dim``; vectors without elements are left out."""
 
 @overload
 def concat(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 @overload
 def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after another along ``dim``."""
+    """Concatenate tensors along ``dim``; vectors without elements are left out."""
 
 @overload
 def concatenate(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate, as a view; real tensors as they are."""
+    """The complex conjugate, as a view; a real tensor is returned itself."""
 
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate."""
@@ -830,7 +835,7 @@ def conv1d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Convolution over 1 spatial dimension."""
+    """Convolution over 1 spatial dimension: ``input`` (N, C, ...) and ``weight`` (O, C / groups, ...) give (N, O, ...)."""
 
 def conv2d(
     input: Tensor,
@@ -843,7 +848,7 @@ def conv2d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Convolution over 2 spatial dimensions."""
+    """Convolution over 2 spatial dimensions: ``input`` (N, C, ...) and ``weight`` (O, C / groups, ...) give (N, O, ...)."""
 
 def conv3d(
     input: Tensor,
@@ -856,7 +861,7 @@ def conv3d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Convolution over 3 spatial dimensions."""
+    """Convolution over 3 spatial dimensions: ``input`` (N, C, ...) and ``weight`` (O, C / groups, ...) give (N, O, ...)."""
 
 def conv_transpose1d(
     input: Tensor,
@@ -870,7 +875,7 @@ def conv_transpose1d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Transposed convolution over 1 spatial dimension."""
+    """Transposed convolution over 1 spatial dimension: ``input`` (N, C, ...) and ``weight`` (C, O / groups, ...) give (N, O, ...)."""
 
 def conv_transpose2d(
     input: Tensor,
@@ -884,7 +889,7 @@ def conv_transpose2d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Transposed convolution over 2 spatial dimensions."""
+    """Transposed convolution over 2 spatial dimensions: ``input`` (N, C, ...) and ``weight`` (C, O / groups, ...) give (N, O, ...)."""
 
 def conv_transpose3d(
     input: Tensor,
@@ -898,10 +903,10 @@ def conv_transpose3d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Transposed convolution over 3 spatial dimensions."""
+    """Transposed convolution over 3 spatial dimensions: ``input`` (N, C, ...) and ``weight`` (C, O / groups, ...) give (N, O, ...)."""
 
 def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The size of ``input`` with the sign of ``other``."""
+    """The magnitude of ``input`` with the sign of ``other``."""
 
 def corrcoef(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The correlation coefficients of variables (rows) over observations (columns)."""
@@ -930,7 +935,7 @@ def cosine_similarity(
 ) -> Tensor: ...
 @overload
 def count_nonzero(input: Tensor, dim: _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
-    """How many values are not 0."""
+    """The number of values over ``dim`` that are not 0."""
 
 @overload
 def count_nonzero(input: Tensor, *, axis: _Sizes | None, out: Tensor | None = None) -> Tensor: ...
@@ -942,7 +947,7 @@ def cov(
     aweights: Tensor | _Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The covariance matrix of variables (rows) over observations (columns)."""
+    """The covariance matrix of the variables (rows) over the observations (columns)."""
 
 @overload
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -952,19 +957,19 @@ def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor 
 def cross(input: Tensor, other: Tensor, *, axis: _int | None, out: Tensor | None = None) -> Tensor: ...
 @overload
 def cummax(input: Tensor, dim: _int, *, out: Sequence[Tensor] | None = None) -> return_types.cummax:
-    """Running maxima along ``dim`` and where they are."""
+    """The cumulative maximum along ``dim``, and its last index."""
 
 @overload
 def cummax(input: Tensor, *, axis: _int, out: Sequence[Tensor] | None = None) -> return_types.cummax: ...
 @overload
 def cummin(input: Tensor, dim: _int, *, out: Sequence[Tensor] | None = None) -> return_types.cummin:
-    """Running minima along ``dim`` and where they are."""
+    """The cumulative minimum along ``dim``, and its last index."""
 
 @overload
 def cummin(input: Tensor, *, axis: _int, out: Sequence[Tensor] | None = None) -> return_types.cummin: ...
 @overload
 def cumprod(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-    """Running products along ``dim``."""
+    """The cumulative product along ``dim``."""
 
 @overload
 def cumprod(
@@ -972,7 +977,7 @@ def cumprod(
 ) -> Tensor: ...
 @overload
 def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-    """Running sums along ``dim``."""
+    """The cumulative sum along ``dim``."""
 
 @overload
 def cumsum(
@@ -982,14 +987,14 @@ def cumsum(
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, dim: _int = -1, out: Tensor | None = None
 ) -> Tensor:
-    """The running integral along ``dim`` by the trapezoidal rule."""
+    """The cumulative `trapezoid` along ``dim``."""
 
 @overload
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, axis: _int, out: Tensor | None = None
 ) -> Tensor: ...
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Degrees to radians."""
+    """Convert degrees to radians."""
 
 def deg2rad_(input: Tensor) -> Tensor:
     """In-place version of `deg2rad`."""
@@ -1007,25 +1012,25 @@ def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A detached copy."""
 
 def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """A matrix with the vector on a diagonal, or a copy of a matrix's diagonal."""
+    """The matrix with a vector on its diagonal, or a copy of a matrix's diagonal."""
 
 def diag_embed(
     input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1, *, out: Tensor | None = None
 ) -> Tensor:
-    """Matrices with the last dimension on a diagonal."""
+    """Matrices in ``dim1`` and ``dim2``, with the last dimension of ``input`` on a diagonal."""
 
 def diagflat(input: Tensor, offset: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """A matrix with all elements on a diagonal."""
+    """The matrix with all elements of ``input`` on its diagonal."""
 
 def diagonal(
     input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None
 ) -> Tensor:
-    """A diagonal of the matrices in two dimensions, as the last dimension."""
+    """A view of the diagonals of matrices in ``dim1`` and ``dim2``, as the last dimension."""
 
 def diagonal_copy(
     input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None
 ) -> Tensor:
-    """A diagonal of the matrices in two dimensions, as the last dimension."""
+    """A view of the diagonals of matrices in ``dim1`` and ``dim2``, as the last dimension."""
 
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None
@@ -1042,7 +1047,7 @@ def diff(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The ``n``-th differences of neighbours along ``dim``."""
+    """The ``n``-th difference along ``dim`` of ``prepend``, ``input`` and ``append``, joined."""
 
 @overload
 def diff(
@@ -1081,14 +1086,16 @@ def divide(
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors."""
 
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """`tensor_split` along dimension 2."""
+def dsplit(
+    input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
+    """`tensor_split` along dimension 2; a number must divide it."""
 
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Tensors one behind the other: along dimension 2."""
+    """Concatenate tensors along dimension 2, after `atleast_3d`."""
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """Einstein summation: ``einsum("ij,jk->ik", a, b)``, or operands with lists of subscripts."""
+    """Einstein summation: ``einsum("ij,jk->ik", a, b)`` or ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
 
 @overload
 def empty(
@@ -1102,7 +1109,7 @@ def empty(
     pin_memory: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
-    """Create a tensor with unspecified values (zeros here)."""
+    """Create a tensor with unspecified values, which are zeros here."""
 
 @overload
 def empty(
@@ -1137,7 +1144,7 @@ def empty_permuted(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Like `empty`, with the dimensions in memory in the order ``physical_layout``, the fastest-varying one last."""
+    """Like `empty`; ``physical_layout`` is the order of the dimensions in memory, the outermost first."""
 
 def empty_strided(
     size: Sequence[_int],
@@ -1149,13 +1156,13 @@ def empty_strided(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Like `empty`; the strides are checked and ignored, as XLA chooses the memory layout."""
+    """Like `empty`, with these strides."""
 
 def eq(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input == other``."""
 
 def equal(input: Tensor, other: Tensor) -> _bool:
-    """Whether shapes and all values are equal; a Python bool."""
+    """Whether the shapes and all elements are equal, as a Python bool."""
 
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The error function."""
@@ -1185,10 +1192,10 @@ def exp_(input: Tensor) -> Tensor:
     """In-place version of `exp`."""
 
 def expand_copy(input: Tensor, size: _Sizes, *, implicit: _bool = False, out: Tensor | None = None) -> Tensor:
-    """Dimensions of size 1 repeated without a copy; -1 keeps a size."""
+    """A view with dimensions of size 1 repeated, and new leading dimensions; -1 keeps a size."""
 
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``exp(input) - 1``, exact near 0."""
+    """``exp(input) - 1``, accurate near 0."""
 
 def expm1_(input: Tensor) -> Tensor:
     """In-place version of `expm1`."""
@@ -1204,7 +1211,7 @@ def eye(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The identity matrix, ``n`` by ``m`` (default: ``n`` by ``n``)."""
+    """A matrix, ``n`` by ``m`` (default: ``n`` by ``n``), with ones on the diagonal and zeros elsewhere."""
 
 def fill(input: Tensor | _Number, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``value`` in the shape and dtype of ``input``."""
@@ -1213,55 +1220,55 @@ def fill_(self: Tensor, /, value: Tensor | _Number) -> Tensor:
     """Fill with a number, in place."""
 
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Rounded towards zero."""
+    """Round towards zero."""
 
 def fix_(input: Tensor) -> Tensor:
     """In-place version of `trunc`."""
 
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-    """The dimensions from ``start_dim`` to ``end_dim`` as one."""
+    """Merge the dimensions from ``start_dim`` to ``end_dim`` into one."""
 
 def flip(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor:
-    """The order reversed along ``dims``."""
+    """Reverse the order of the elements along ``dims``."""
 
 def fliplr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The columns in reverse order."""
+    """Reverse the columns (dimension 1)."""
 
 def flipud(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The rows in reverse order."""
+    """Reverse the rows (dimension 0)."""
 
 def float_power(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """`pow` computed in double precision."""
+    """`pow`, computed in float64 or complex128."""
 
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Rounded down."""
+    """Round down."""
 
 def floor_(input: Tensor) -> Tensor:
     """In-place version of `floor`."""
 
 def floor_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """``input / other`` rounded down."""
+    """``input / other``, rounded down."""
 
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The larger of both, ignoring nan."""
+    """The larger of two elements; NaN only if both are."""
 
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The smaller of both, ignoring nan."""
+    """The smaller of two elements; NaN only if both are."""
 
 def fmod(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The remainder of division rounded towards zero: it has the sign of ``input``."""
+    """The remainder of division rounded towards zero; it has the sign of ``input``."""
 
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The part behind the point, with the sign of ``input``."""
+    """The fractional part, with the sign of ``input``."""
 
 def frac_(input: Tensor) -> Tensor:
     """In-place version of `frac`."""
 
 def frexp(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.frexp:
-    """Mantissas in [0.5, 1) and the powers of two they are multiplied by."""
+    """``input`` as ``mantissa * 2**exponent``, with ``0.5 <= |mantissa| < 1`` (both are 0 for 0)."""
 
 def frobenius_norm(input: Tensor, dim: Any = (), keepdim: _bool = False) -> Tensor:
-    """The square root of the sum of the squares."""
+    """The square root of the sum of the squares over ``dim``."""
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """Create a tensor from any object with ``__dlpack__``; it shares memory under the conditions of `from_numpy`."""
@@ -1283,7 +1290,7 @@ def full(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Create a tensor filled with a number, which also determines the default dtype."""
+    """Create a tensor filled with a number, whose type gives the default dtype."""
 
 def full_like(
     input: Tensor,
@@ -1301,7 +1308,7 @@ def full_like(
 def gather(
     input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """``out[i][j] = input[index[i][j]][j]`` for ``dim`` 0, and so on."""
+    """``out[i][j] = input[index[i][j]][j]`` for ``dim=0``, and so on. ``sparse_grad`` has no effect."""
 
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The greatest common divisor."""
@@ -1330,7 +1337,7 @@ def greater_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None 
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: _int, padding_mode: _int, align_corners: _bool
 ) -> Any:
-    """`grid_sampler_2d` or `grid_sampler_3d`, by the input's number of dimensions."""
+    """`grid_sampler_2d` or `grid_sampler_3d`, by the number of dimensions of ``input``."""
 
 def grid_sampler_2d(
     input: Tensor | _Number,
@@ -1341,7 +1348,7 @@ def grid_sampler_2d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Sample images (N, C, H, W) at ``grid`` (N, H', W', 2), in coordinates from -1 to 1."""
+    """Sample images (N, C, H, W) at ``grid`` (N, H', W', 2), in coordinates from -1 to 1; see `grid_sampler`."""
 
 def grid_sampler_3d(
     input: Tensor | _Number,
@@ -1352,7 +1359,7 @@ def grid_sampler_3d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Sample volumes (N, C, D, H, W) at ``grid`` (N, D', H', W', 3), in coordinates from -1 to 1."""
+    """Sample volumes (N, C, D, H, W) at ``grid`` (N, D', H', W', 3), from -1 to 1; see `grid_sampler`."""
 
 def group_norm(
     input: Tensor | _Number,
@@ -1396,7 +1403,7 @@ def hamming_window(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The Hamming window."""
+    """The Hamming window ``alpha - beta * cos(...)``, periodic as in `hann_window`."""
 
 def hann_window(
     window_length: _int,
@@ -1408,7 +1415,7 @@ def hann_window(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The Hann window."""
+    """The Hann window; a periodic one omits the last of ``window_length + 1`` points."""
 
 def hardshrink(input: Tensor, lambd: _float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``input`` where ``|input| > lambd``, else 0."""
@@ -1422,24 +1429,24 @@ def hash_tensor(
     mode: _int = 0,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The exclusive or of the bits of the elements as 64-bit floats or integers."""
+    """The exclusive or over ``dim`` of the bits of the elements, as float64, int64 or uint64."""
 
 @overload
 def hash_tensor(
     input: Tensor, *, axis: _Sizes | None, keepdims: _bool = False, mode: _int = 0, out: Tensor | None = None
 ) -> Tensor: ...
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """0 below zero, 1 above, ``values`` at zero."""
+    """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0."""
 
 def histc(
     input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | None = None
 ) -> Tensor:
-    """Count values in ``bins`` equal bins from ``min`` to ``max`` (those of the data if both are 0)."""
+    """Count values in ``bins`` equal bins from ``min`` to ``max``; if these are equal, those of the data."""
 
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False
 ) -> Any:
-    """Count values (or sum weights) in ``bins`` equal bins, or between the edges ``bins``; also returns the edges."""
+    """The number (or weight) of values in ``bins`` equal bins, or between the edges ``bins``; and the edges."""
 
 def histogramdd(
     input: Tensor,
@@ -1448,13 +1455,15 @@ def histogramdd(
     weight: Tensor | None = None,
     density: _bool = False,
 ) -> Any:
-    """Count points (the last dimension) or sum their weights in cells; also returns the edges per dimension."""
+    """The number (or weight) of points, vectors in the last dimension, in each cell; and the edges by dimension."""
 
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """`tensor_split` along dimension 1."""
+def hsplit(
+    input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
+    """`tensor_split` along dimension 1 (vector: 0); a number must divide it."""
 
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Tensors side by side: along dimension 1, or 0 for vectors."""
+    """Concatenate tensors along dimension 1, or vectors along dimension 0."""
 
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sqrt(input**2 + other**2)``."""
@@ -1466,13 +1475,13 @@ def i0_(input: Tensor) -> Tensor:
     """In-place version of `i0`."""
 
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The regularised lower incomplete gamma function."""
+    """The regularized lower incomplete gamma function P(``input``, ``other``)."""
 
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The regularised upper incomplete gamma function."""
+    """The regularized upper incomplete gamma function Q(``input``, ``other``)."""
 
 def imag(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The imaginary part."""
+    """The imaginary part, as a view."""
 
 def index_add(
     input: Tensor,
@@ -1511,13 +1520,13 @@ def index_reduce(
     include_self: _bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy with the slices of ``source`` reduced by index: prod, mean, amax or amin."""
+    """A copy into which the slices of ``source`` are reduced by index: "prod", "mean", "amax" or "amin"."""
 
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices along ``dim`` at the positions ``index``."""
 
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inner products over the last dimensions."""
+    """Inner products along the last dimensions of both tensors."""
 
 def inverse(input: Tensor) -> Tensor:
     """The inverse of (a batch of) square matrices."""
@@ -1570,7 +1579,7 @@ def isclose(
     """Whether ``|input - other| <= atol + rtol * |other|``."""
 
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether a value is neither infinite nor nan."""
+    """Whether each element is neither infinite nor NaN."""
 
 def isin(
     elements: Tensor | _Number,
@@ -1583,19 +1592,19 @@ def isin(
     """Whether each element is one of ``test_elements``."""
 
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether a value is infinite."""
+    """Whether each element is infinite."""
 
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether a value is not a number."""
+    """Whether each element is NaN."""
 
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether a value is minus infinity."""
+    """Whether each element is minus infinity."""
 
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether a value is plus infinity."""
+    """Whether each element is plus infinity."""
 
 def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether a value has no imaginary part."""
+    """Whether the imaginary part of each element is 0."""
 
 def istft(
     input: Tensor,
@@ -1624,7 +1633,7 @@ def kaiser_window(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The Kaiser window with shape ``beta``."""
+    """The Kaiser window with shape ``beta``, periodic as in `hann_window`."""
 
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product."""
@@ -1658,7 +1667,7 @@ def lcm_(input: Tensor, other: Tensor) -> Tensor:
     """In-place version of `lcm`."""
 
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``input * 2**other``."""
+    """``input * 2**other``; exact if ``other`` has an integer dtype."""
 
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """In-place version of `ldexp`."""
@@ -1720,7 +1729,7 @@ def log10_(input: Tensor) -> Tensor:
     """In-place version of `log10`."""
 
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``log(1 + input)``, exact near 0."""
+    """``log(1 + input)``, accurate near 0."""
 
 def log1p_(input: Tensor) -> Tensor:
     """In-place version of `log1p`."""
@@ -1745,34 +1754,34 @@ def log_softmax(
     input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
 ) -> Tensor: ...
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``log(exp(input) + exp(other))``."""
+    """``log(exp(input) + exp(other))``, without overflow."""
 
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``log2(2**input + 2**other)``."""
+    """``log2(2**input + 2**other)``, without overflow."""
 
 @overload
 def logcumsumexp(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
-    """``log(cumsum(exp(input)))`` without overflow."""
+    """``log(cumsum(exp(input)))`` along ``dim``, without overflow."""
 
 @overload
 def logcumsumexp(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 def logdet(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of the determinant; nan if it is negative."""
+    """The logarithm of the determinant; NaN if that is negative."""
 
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether both are nonzero."""
+    """Whether both elements are nonzero."""
 
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether a value is zero."""
+    """Whether each element is zero."""
 
 def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether one of both is nonzero."""
+    """Whether at least one of two elements is nonzero."""
 
 def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether exactly one of both is nonzero."""
+    """Whether exactly one of two elements is nonzero."""
 
 def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
+    """``log(x / (1 - x))``; with ``eps``, x is limited to ``[eps, 1 - eps]`` first."""
 
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
     """In-place version of `logit`."""
@@ -1780,7 +1789,7 @@ def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
 def logspace(
     start: Tensor | _Number,
     end: Tensor | _Number,
-    steps: _int,
+    steps: Tensor | _Number,
     base: _float = 10.0,
     *,
     out: Tensor | None = None,
@@ -1788,6 +1797,7 @@ def logspace(
     layout: _layout | None = None,
     device: _Device = None,
     requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
     """``base`` to the power of each element of ``linspace(start, end, steps)``."""
 
@@ -1795,7 +1805,7 @@ def logspace(
 def logsumexp(
     input: Tensor, dim: _Sizes | None, keepdim: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """``log(sum(exp(input)))`` without overflow."""
+    """``log(sum(exp(input)))`` over ``dim``, without overflow."""
 
 @overload
 def logsumexp(
@@ -1831,26 +1841,26 @@ def lu_unpack(
     """P, L and U from the result of `linalg.lu_factor`; parts that are not unpacked are empty."""
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """A copy with ``value`` where the mask is True."""
+    """A copy with ``value`` where ``mask`` is True."""
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy with the elements of ``source``, in order, where the mask is True."""
+    """A copy in which the elements where ``mask`` is True are, in order, those of ``source``."""
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A vector of the elements where the mask is True."""
+    """A vector of the elements where ``mask`` is True."""
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The matrix product, with PyTorch's rules for vectors and batches."""
+    """The matrix product, or batches of it; a vector is a row on the left, and a column on the right."""
 
 def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix exponential."""
 
 def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
-    """The ``n``-th power of square matrices; of the inverse for negative ``n``."""
+    """The ``n``-th power of square matrices; a negative ``n`` takes powers of the inverse."""
 
 @overload
 def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The maximum of all values; with ``dim`` the values along it and where they are; with another tensor the elementwise `maximum`."""
+    """The maximum of all elements, or along ``dim`` with its indices; or `maximum` of two tensors."""
 
 @overload
 def max(
@@ -1872,7 +1882,7 @@ def max_pool1d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Maximum over windows of 1 spatial dimension; gradients go to the first maximum."""
+    """Max-pooling over 1 spatial dimension; gradients go to the first maximum."""
 
 def max_pool2d(
     input: Tensor,
@@ -1884,7 +1894,7 @@ def max_pool2d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Maximum over windows of 2 spatial dimensions; gradients go to the first maximum."""
+    """Max-pooling over 2 spatial dimensions; gradients go to the first maximum."""
 
 def max_pool3d(
     input: Tensor,
@@ -1896,10 +1906,10 @@ def max_pool3d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Maximum over windows of 3 spatial dimensions; gradients go to the first maximum."""
+    """Max-pooling over 3 spatial dimensions; gradients go to the first maximum."""
 
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The larger of both, nan if one is; at ties the gradient is shared."""
+    """The larger of two elements, NaN if one of them is; equal elements share the gradient."""
 
 @overload
 def mean(
@@ -1923,18 +1933,18 @@ def mean(
 ) -> Tensor: ...
 @overload
 def median(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The lower median of all values; with ``dim`` the medians along it and where they are."""
+    """The lower median of all elements, or along ``dim`` with its index; NaN if one element is."""
 
 @overload
 def median(
     input: Tensor, dim: _int, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
 ) -> return_types.median: ...
 def meshgrid(*tensors: Any, indexing: _str | None = None) -> tuple[Tensor, ...]:
-    """Coordinate grids of vectors: one tensor per vector, in the shape of all of them."""
+    """Coordinate grids of vectors, one tensor for each; ``indexing`` is "ij" (default) or "xy"."""
 
 @overload
 def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The minimum of all values; with ``dim`` the values along it and where they are; with another tensor the elementwise `minimum`."""
+    """The minimum of all elements, or along ``dim`` with its indices; or `minimum` of two tensors."""
 
 @overload
 def min(
@@ -1947,7 +1957,7 @@ def min(
 @overload
 def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The smaller of both, nan if one is; at ties the gradient is shared."""
+    """The smaller of two elements, NaN if one of them is; equal elements share the gradient."""
 
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices."""
@@ -1956,7 +1966,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def mode(
     input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
 ) -> return_types.mode:
-    """The most frequent values (the smallest of several) and the last place of each."""
+    """The most frequent value along ``dim`` (the smallest of several), and its last index."""
 
 @overload
 def mode(
@@ -1965,15 +1975,15 @@ def mode(
 def moveaxis(
     input: Tensor, source: _int | _Sizes, destination: _int | _Sizes, *, out: Tensor | None = None
 ) -> Tensor:
-    """Dimensions moved to other places, the others kept in order."""
+    """Move the dimensions ``source`` to the positions ``destination``; the others keep their order."""
 
 def movedim(
     input: Tensor, source: _int | _Sizes, destination: _int | _Sizes, *, out: Tensor | None = None
 ) -> Tensor:
-    """Dimensions moved to other places, the others kept in order."""
+    """Move the dimensions ``source`` to the positions ``destination``; the others keep their order."""
 
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sorted values along the first dimension."""
+    """Sort along the first dimension."""
 
 def mul(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input * other``."""
@@ -1986,7 +1996,7 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Indices drawn with probabilities proportional to the rows of ``input``."""
+    """Draw indices with probabilities proportional to the weights in each row of ``input``."""
 
 def multiply(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input * other``."""
@@ -2005,7 +2015,7 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Numbers in the place of nan and of the infinities."""
+    """Replace NaN (by 0) and the infinities (by the dtype's largest and smallest number), or by the given numbers."""
 
 def nan_to_num_(
     input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None
@@ -2021,7 +2031,7 @@ def nanmean(
     dtype: _dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The mean of the values that are not nan."""
+    """The mean over ``dim`` of the values that are not NaN."""
 
 @overload
 def nanmean(
@@ -2034,7 +2044,7 @@ def nanmean(
 ) -> Tensor: ...
 @overload
 def nanmedian(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`median` of the values that are not nan."""
+    """`median` of the elements that are not NaN."""
 
 @overload
 def nanmedian(
@@ -2050,7 +2060,7 @@ def nanquantile(
     interpolation: _str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
-    """`quantile` of the values that are not nan."""
+    """`quantile` of the elements that are not NaN."""
 
 @overload
 def nanquantile(
@@ -2071,7 +2081,7 @@ def nansum(
     dtype: _dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The sum, with nan counted as 0."""
+    """The sum over ``dim``, with NaN counted as 0."""
 
 @overload
 def nansum(
@@ -2085,10 +2095,10 @@ def nansum(
 def narrow(
     input: Tensor, dim: _int, start: Tensor | _Number, length: _int, *, out: Tensor | None = None
 ) -> Tensor:
-    """``length`` elements along ``dim`` from ``start`` on."""
+    """A view of ``length`` elements along ``dim``, from ``start`` on."""
 
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int) -> Tensor:
-    """A copy of `narrow`."""
+    """A copy of the `narrow` view."""
 
 def native_batch_norm(
     input: Tensor,
@@ -2138,11 +2148,11 @@ def negative_(input: Tensor) -> Tensor:
     """In-place version of `neg`."""
 
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The next number that can be represented, in the direction of ``other``."""
+    """The next representable number from ``input`` towards ``other``."""
 
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
-    """The indices of nonzero elements, as the rows of a matrix or as one index vector per dimension."""
+    """The indices of nonzero elements: the rows of a matrix, or with ``as_tuple`` one vector per dimension."""
 
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
@@ -2190,13 +2200,13 @@ def normal(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Normal random numbers with the given means and standard deviations."""
+    """Draw normal numbers with these means and standard deviations."""
 
 def not_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input != other``."""
 
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: _bool = False) -> Tensor:
-    """The sum of the singular values."""
+    """The sum of the singular values of matrices in the dimensions ``dim``."""
 
 def numel(input: Tensor) -> _int:
     """The number of elements."""
@@ -2212,7 +2222,7 @@ def ones(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Create a tensor of ones."""
+    """Create a tensor of ones; the arguments are those of `zeros`."""
 
 @overload
 def ones(
@@ -2237,7 +2247,7 @@ def ones_like(
     """Create a tensor of ones with the shape, dtype and device of ``input``."""
 
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of Householder reflections, as of `geqrf`."""
+    """The first columns of the product of Householder reflections, such as `geqrf` returns."""
 
 def ormqr(
     input: Tensor,
@@ -2267,16 +2277,16 @@ def pairwise_distance(
 def pca_lowrank(
     A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Principal component analysis of samples (rows): `svd_lowrank` of the centred matrix."""
+    """Principal component analysis of samples (rows): `svd_lowrank` of the centered matrix."""
 
 def pdist(input: Tensor, p: _float = 2, *, out: Tensor | None = None) -> Tensor:
     """The p-norm distances of all pairs of rows: (0, 1), (0, 2), ..., (1, 2), ..."""
 
 def permute(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor:
-    """The dimensions in another order."""
+    """Reorder the dimensions: dimension ``dims[i]`` becomes dimension ``i``."""
 
 def permute_copy(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor:
-    """The dimensions in another order."""
+    """Reorder the dimensions: dimension ``dims[i]`` becomes dimension ``i``."""
 
 def pinverse(input: Tensor, rcond: _float = 1e-15, *, out: Tensor | None = None) -> Tensor:
     """The pseudo-inverse; singular values up to ``rcond * largest`` count as 0."""
@@ -2288,10 +2298,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: _int, *, out: Tensor | None
     """Rearrange (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Poisson numbers with the rates in ``input``."""
+    """Draw Poisson numbers with the rates in ``input``."""
 
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The complex numbers of these absolute values and angles."""
+    """Complex numbers with the absolute values ``abs`` and the angles ``angle``."""
 
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The ``n``-th derivative of `digamma`."""
@@ -2303,7 +2313,7 @@ def pow(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | No
     """``input`` to the power of ``exponent``; either may be a number."""
 
 def prelu(input: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """``input`` where positive, else ``weight * input`` with one weight per channel or for all."""
+    """``input`` where it is positive, else ``weight * input``, with one weight for all or for each channel."""
 
 @overload
 def prod(
@@ -2331,7 +2341,7 @@ def put(
     """A copy with ``source`` written (or added) at positions of the flattened input."""
 
 def qr(input: Tensor, some: _bool = True, *, out: Sequence[Tensor] | None = None) -> return_types.qr:
-    """The QR decomposition."""
+    """The QR decomposition ``input = Q R``: the reduced one, or with ``some=False`` the complete one."""
 
 @overload
 def quantile(
@@ -2343,7 +2353,7 @@ def quantile(
     interpolation: _str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
-    """The values below which a part ``q`` of all values lies."""
+    """The quantiles ``q`` (between 0 and 1) along ``dim``, or of all elements."""
 
 @overload
 def quantile(
@@ -2356,7 +2366,7 @@ def quantile(
     out: Tensor | None = None,
 ) -> Tensor: ...
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Radians to degrees."""
+    """Convert radians to degrees."""
 
 def rad2deg_(input: Tensor) -> Tensor:
     """In-place version of `rad2deg`."""
@@ -2373,7 +2383,7 @@ def rand(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Uniform random numbers in [0, 1)."""
+    """Draw uniform numbers in [0, 1)."""
 
 @overload
 def rand(
@@ -2393,6 +2403,7 @@ def rand_like(
     dtype: _dtype | None = None,
     layout: _layout | None = None,
     device: _Device = None,
+    pin_memory: _bool = False,
     requires_grad: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
@@ -2411,7 +2422,7 @@ def randint(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Random integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
+    """Draw integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
 
 @overload
 def randint(
@@ -2466,7 +2477,7 @@ def randn(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Standard normal random numbers; the arguments are those of `rand`."""
+    """Draw standard normal numbers; the arguments are those of `rand`."""
 
 @overload
 def randn(
@@ -2486,6 +2497,7 @@ def randn_like(
     dtype: _dtype | None = None,
     layout: _layout | None = None,
     device: _Device = None,
+    pin_memory: _bool = False,
     requires_grad: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
@@ -2502,7 +2514,7 @@ def randperm(
     pin_memory: _bool = False,
     requires_grad: _bool = False,
 ) -> Tensor:
-    """The integers 0 .. n-1 in random order."""
+    """The integers from 0 to ``n - 1`` in random order."""
 
 def range(
     start: Tensor | _Number,
@@ -2516,13 +2528,13 @@ def range(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Deprecated: like `arange`, with ``end`` inclusive and floats by default."""
+    """Deprecated: like `arange`, but ``end`` is included, and the default dtype is a float dtype."""
 
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension."""
+    """All elements as a vector."""
 
 def real(input: Tensor) -> Tensor:
-    """The real part; real tensors as they are."""
+    """The real part, as a view; a real tensor is returned itself."""
 
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``1 / input``."""
@@ -2537,18 +2549,18 @@ def relu_(input: Tensor) -> Tensor:
     """In-place version of `relu`."""
 
 def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The remainder of division rounded down: it has the sign of ``other``."""
+    """The remainder of `floor_divide`; it has the sign of ``other``."""
 
 def renorm(input: Tensor, p: _float, dim: _int, maxnorm: _float, *, out: Tensor | None = None) -> Tensor:
-    """Every slice along ``dim`` shrunk to a p-norm of at most ``maxnorm``."""
+    """Scale each slice along ``dim`` whose p-norm is above ``maxnorm`` down to it."""
 
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None
 ) -> Tensor:
-    """Every element repeated along ``dim`` (of the flattened input by default)."""
+    """Repeat each element along ``dim``, by default of the flattened input."""
 
 def reshape(input: Tensor, shape: Sequence[_int]) -> Tensor:
-    """The same elements in another shape: a view where PyTorch's layout allows it, else a copy."""
+    """The tensor in another shape: a view if its strides allow one, else a copy."""
 
 def resize_as_(
     self: Tensor, /, the_template: Tensor, *, memory_format: _memory_format | None = None
@@ -2572,7 +2584,7 @@ def rms_norm(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``input`` over its root mean square in the last dimensions; the default ``eps`` is that of the dtype."""
+    """``input`` divided by its root mean square over the last dimensions; the default ``eps`` is that of the dtype."""
 
 def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     """The layers of `nn.RNN` with weights given as a list."""
@@ -2607,19 +2619,19 @@ def rnn_tanh_cell(
 def roll(
     input: Tensor, shifts: _int | _Sizes, dims: _int | _Sizes | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """Elements shifted along ``dims``, those that fall off coming in at the other end."""
+    """Shift the elements cyclically along ``dims``, by default in the flattened tensor."""
 
 def rot90(input: Tensor, k: _int = 1, dims: _Sizes = ..., *, out: Tensor | None = None) -> Tensor:
-    """Rotated ``k`` times by 90 degrees in the plane of two dimensions."""
+    """Rotate ``k`` times by 90 degrees, from the first of ``dims`` towards the second."""
 
 def round(input: Tensor, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
-    """Rounded to ``decimals`` places, halves to the even neighbour."""
+    """Round to ``decimals`` places; a half goes to the even neighbour."""
 
 def round_(input: Tensor, *, decimals: _int = 0) -> Tensor:
     """In-place version of `round`."""
 
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Tensors one below the other: along dimension 0, vectors as rows."""
+    """Concatenate tensors along dimension 0; a vector counts as a row."""
 
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``1 / sqrt(input)``."""
@@ -2641,7 +2653,7 @@ def scalar_tensor(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """A 0-dim tensor of the default dtype."""
+    """A 0-dim tensor with the value ``s``, by default of the default dtype."""
 
 def scatter(
     input: Tensor,
@@ -2653,10 +2665,10 @@ def scatter(
     reduce: _str | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy with ``out[index[i][j]][j] = src[i][j]`` for ``dim`` 0, and so on; ``src`` may be a number."""
+    """A copy with ``out[index[i][j]][j] = src[i][j]`` for ``dim=0``, and so on; ``src`` may be a number."""
 
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
+    """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim=0``, and so on."""
 
 def scatter_reduce(
     input: Tensor,
@@ -2668,7 +2680,7 @@ def scatter_reduce(
     include_self: _bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy with the elements of ``src`` reduced by index: sum, prod, mean, amax or amin."""
+    """A copy into which `scatter` reduces ``src``: by "sum", "prod", "mean", "amax" or "amin"."""
 
 def searchsorted(
     sorted_sequence: Tensor,
@@ -2680,7 +2692,7 @@ def searchsorted(
     sorter: Tensor | _Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The indices at which values must be inserted to keep the last dimension of a sequence sorted."""
+    """The indices at which to insert values into the last dimension of ``sorted_sequence``, to keep it sorted."""
 
 def segment_reduce(
     data: Tensor,
@@ -2697,18 +2709,18 @@ def segment_reduce(
     """Reduce consecutive segments of a dimension."""
 
 def select(input: Tensor, dim: _int, index: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """One slice along ``dim``, without that dimension."""
+    """A view of the slice ``index`` along ``dim``, without that dimension."""
 
 def select_copy(input: Tensor, dim: _int, index: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """One slice along ``dim``, without that dimension."""
+    """A view of the slice ``index`` along ``dim``, without that dimension."""
 
 def select_scatter(
     input: Tensor, src: Tensor, dim: _int, index: _int, *, out: Tensor | None = None
 ) -> Tensor:
-    """A copy with ``src`` in the place of one slice."""
+    """A copy with ``src`` in the place of the slice ``index`` along ``dim``."""
 
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`elu` with the constants that preserve mean 0 and variance 1."""
+    """`elu` with constants that preserve mean 0 and variance 1."""
 
 def selu_(input: Tensor) -> Tensor:
     """In-place version of `selu`."""
@@ -2717,7 +2729,7 @@ def set_default_tensor_type(t: Any) -> None:
     """Set the default dtype by an old class or its name (deprecated in PyTorch: use `set_default_dtype`)."""
 
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`sign`; for complex numbers the number divided by its absolute value, 0 at 0."""
+    """`sign`; a complex number is divided by its absolute value, and 0 stays 0."""
 
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``1 / (1 + exp(-input))``."""
@@ -2726,10 +2738,10 @@ def sigmoid_(input: Tensor) -> Tensor:
     """In-place version of `sigmoid`."""
 
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """-1, 0 or 1."""
+    """-1, 0 or 1, by the sign of each element."""
 
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether the sign bit is set."""
+    """Whether the sign bit is set: for negative numbers and -0.0."""
 
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sine."""
@@ -2759,7 +2771,7 @@ def slice_copy(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy of every ``step``-th slice from ``start`` to ``end``."""
+    """A copy of ``input[start:end:step]`` along ``dim``."""
 
 @overload
 def slice_copy(
@@ -2815,7 +2827,7 @@ def sort(
     *,
     out: Sequence[Tensor] | None = None,
 ) -> return_types.sort:
-    """The sorted values along ``dim`` and their indices. Always stable."""
+    """Sort along ``dim``: the values and their indices. The sort is always stable; NaN is the largest value."""
 
 @overload
 def sort(
@@ -2827,16 +2839,16 @@ def sort(
     out: Sequence[Tensor] | None = None,
 ) -> return_types.sort: ...
 def split(tensor: Tensor, split_size_or_sections: _Sizes, dim: _int = 0) -> tuple[Tensor, ...]:
-    """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
+    """Split along ``dim`` into parts of one size (the last may be smaller), or of the sizes in a list."""
 
 def split_copy(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """Copies of the chunks of ``split_size`` along ``dim``; the last may be smaller."""
+    """Copies of the parts that `split` returns."""
 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """Parts of the given sizes along ``dim``."""
+    """Split along ``dim`` into parts of these sizes."""
 
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """Copies of the chunks of sizes ``split_sizes`` along ``dim``."""
+    """Copies of the parts that `split_with_sizes` returns."""
 
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square root."""
@@ -2852,19 +2864,19 @@ def square_(input: Tensor) -> Tensor:
 
 @overload
 def squeeze(input: Tensor, dim: _int | _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Without the dimensions of size 1, or those of them that are in ``dim``."""
+    """Remove all dimensions of size 1, or those in ``dim``."""
 
 @overload
 def squeeze(input: Tensor, *, axis: _int | _Sizes | None, out: Tensor | None = None) -> Tensor: ...
 @overload
 def squeeze_copy(input: Tensor, dim: _int | _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Without the dimensions of size 1, or those of them that are in ``dim``."""
+    """Remove all dimensions of size 1, or those in ``dim``."""
 
 @overload
 def squeeze_copy(input: Tensor, *, axis: _int | _Sizes | None, out: Tensor | None = None) -> Tensor: ...
 @overload
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors of one shape along a new dimension."""
+    """Stack tensors of one shape along a new dimension ``dim``."""
 
 @overload
 def stack(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> Tensor: ...
@@ -2878,7 +2890,7 @@ def std(
     correction: _float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The standard deviation; its gradient is 0 where it is 0."""
+    """The square root of `var`; its gradient is 0 where it is 0."""
 
 @overload
 def std(
@@ -2900,7 +2912,7 @@ def std_mean(
     correction: _float | None = None,
     out: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Standard deviation and mean."""
+    """`std` and `mean`."""
 
 @overload
 def std_mean(
@@ -2975,19 +2987,19 @@ def svd(
 def svd_lowrank(
     A: Tensor, q: _int | None = 6, niter: _int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ``q`` largest singular values and vectors of ``A - M``, approximately ``U diag(S) V^H``."""
+    """Approximately the ``q`` largest singular values S of ``A - M``, and their vectors: ``(U, S, V)``."""
 
-def swapaxes(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
-    """Two dimensions exchanged."""
+def swapaxes(input: Tensor, axis0: _int, axis1: _int) -> Tensor:
+    """`transpose` with numpy's names of the parameters."""
 
 def swapdims(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
-    """Two dimensions exchanged."""
+    """Swap two dimensions."""
 
 def t(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A matrix transposed; vectors and 0-dim tensors as they are."""
+    """Transpose a matrix; a tensor with fewer dimensions is unchanged."""
 
 def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A matrix transposed; vectors and 0-dim tensors as they are."""
+    """Transpose a matrix; a tensor with fewer dimensions is unchanged."""
 
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements of the flattened input at the positions ``index``."""
@@ -2996,7 +3008,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """`gather` with broadcasting of the input and the indices."""
+    """`gather`, with input and indices broadcast; without ``dim``, from the flattened input."""
 
 @overload
 def take_along_dim(
@@ -3024,20 +3036,27 @@ def tensor(
 ) -> Tensor:
     """Create a tensor from a copy of ``data``."""
 
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: _int = 0) -> tuple[Tensor, ...]:
-    """Parts along ``dim``: as many as given, differing by one element at most, or cut at the given positions."""
+def tensor_split(
+    input: Tensor,
+    indices_or_sections: Any = None,
+    dim: _int = 0,
+    *,
+    indices: Any = None,
+    sections: Any = None,
+) -> tuple[Tensor, ...]:
+    """Split along ``dim`` into a number of parts, whose sizes differ by at most 1, or at the indices in a list."""
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
-    """The product summed over ``dims`` of both tensors."""
+    """The product, summed over the last ``dims`` of ``a`` and the first of ``b``, or over two lists of dimensions."""
 
 def threshold(input: Tensor, threshold: _float, value: _float, *, out: Tensor | None = None) -> Tensor:
-    """``input`` where above ``threshold``, else ``value``."""
+    """``input`` where it is above ``threshold``, else ``value``."""
 
 def threshold_(input: Tensor, threshold: _float, value: _float) -> Tensor:
     """In-place version of `threshold`."""
 
 def tile(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor:
-    """`repeat` that leaves the leading dimensions alone when ``dims`` is short."""
+    """`repeat`, but a number that is missing for a leading dimension counts as 1."""
 
 @overload
 def topk(
@@ -3049,7 +3068,7 @@ def topk(
     *,
     out: Sequence[Tensor] | None = None,
 ) -> return_types.topk:
-    """The ``k`` largest (or smallest) values along ``dim`` and their indices."""
+    """The ``k`` largest (or smallest) values along ``dim``, always sorted, and their indices."""
 
 @overload
 def topk(
@@ -3065,16 +3084,16 @@ def trace(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of a matrix's diagonal."""
 
 def transpose(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
-    """Two dimensions exchanged."""
+    """Swap two dimensions."""
 
 def transpose_copy(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
-    """Two dimensions exchanged."""
+    """Swap two dimensions."""
 
 @overload
 def trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, dim: _int = -1, out: Tensor | None = None
 ) -> Tensor:
-    """The integral along ``dim`` by the trapezoidal rule."""
+    """The integral along ``dim`` by the trapezoidal rule, at the points ``x`` or at points ``dx`` apart."""
 
 @overload
 def trapezoid(
@@ -3084,7 +3103,7 @@ def trapezoid(
 def trapz(
     y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, dim: _int = -1, out: Tensor | None = None
 ) -> Tensor:
-    """The integral along ``dim`` by the trapezoidal rule."""
+    """The integral along ``dim`` by the trapezoidal rule, at the points ``x`` or at points ``dx`` apart."""
 
 @overload
 def trapz(
@@ -3099,10 +3118,10 @@ def triangular_solve(
     *,
     out: Sequence[Tensor] | None = None,
 ) -> return_types.triangular_solve:
-    """The solution X of ``A X = input`` with a triangular A, and A."""
+    """The solution X of ``A X = input`` with a triangular A, and a copy of A."""
 
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The lower triangle, zeros above."""
+    """The lower triangle up to ``diagonal``, with zeros above it."""
 
 def tril_indices(
     row: _int,
@@ -3112,11 +3131,13 @@ def tril_indices(
     dtype: _dtype | None = None,
     device: _Device = None,
     layout: _layout | None = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
-    """The indices of a matrix's lower triangle: one row of row indices, one of column indices."""
+    """The indices of the lower triangle of a matrix: a row of row indices, and a row of column indices."""
 
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The upper triangle, zeros below."""
+    """The upper triangle from ``diagonal`` on, with zeros below it."""
 
 def triu_indices(
     row: _int,
@@ -3126,14 +3147,16 @@ def triu_indices(
     dtype: _dtype | None = None,
     device: _Device = None,
     layout: _layout | None = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
-    """The indices of a matrix's upper triangle: one row of row indices, one of column indices."""
+    """The indices of the upper triangle of a matrix: a row of row indices, and a row of column indices."""
 
 def true_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input / other`` as a float."""
 
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Rounded towards zero."""
+    """Round towards zero."""
 
 def trunc_(input: Tensor) -> Tensor:
     """In-place version of `trunc`."""
@@ -3142,18 +3165,18 @@ def typename(obj: Any) -> _str:
     """The name of an object's type; for tensors the legacy name, such as ``torch.FloatTensor``."""
 
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
-    """All slices along ``dim``."""
+    """Views of all slices along ``dim``, without that dimension."""
 
 def unbind_copy(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """Copies of all slices along ``dim``."""
 
 def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
-    """One dimension split into several."""
+    """Split dimension ``dim`` into dimensions of ``sizes``, one of which may be -1."""
 
 def unfold_copy(
     input: Tensor, dimension: _int, size: _int, step: _int, *, out: Tensor | None = None
 ) -> Tensor:
-    """Windows of ``size`` elements, ``step`` apart, along a dimension; the window is the last dimension."""
+    """A view of windows of ``size`` elements, ``step`` apart, along a dimension; each is in the last dimension."""
 
 def unique(
     input: Tensor,
@@ -3162,39 +3185,39 @@ def unique(
     return_counts: _bool = False,
     dim: _int | None = None,
 ) -> Any:
-    """The sorted distinct values, or the distinct slices along ``dim``."""
+    """The distinct values, or the distinct slices along ``dim``; always sorted."""
 
 def unique_consecutive(
     input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
 ) -> Any:
-    """The values, with each run of equal neighbours collapsed to one."""
+    """The values, with each run of equal neighbours reduced to one."""
 
 def unravel_index(indices: Tensor, shape: _int | Sequence[_int]) -> tuple[Tensor, ...]:
     """The coordinates, one tensor per dimension, of positions in a flattened tensor of ``shape``."""
 
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """`chunk`, whose parts may be written to in place."""
+    """`chunk`, whose parts autograd lets you change in place."""
 
 def unsafe_split(tensor: Tensor, split_size: _Sizes, dim: _int = 0) -> tuple[Tensor, ...]:
-    """`split`, whose parts may be written to in place."""
+    """`split`, whose parts autograd lets you change in place."""
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """`split_with_sizes`, whose parts may be written to in place."""
+    """`split_with_sizes`, whose parts autograd lets you change in place."""
 
 @overload
 def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
-    """With a new dimension of size 1 before ``dim``."""
+    """Insert a dimension of size 1 at position ``dim``."""
 
 @overload
 def unsqueeze(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 @overload
 def unsqueeze_copy(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
-    """With a new dimension of size 1 before ``dim``."""
+    """Insert a dimension of size 1 at position ``dim``."""
 
 @overload
 def unsqueeze_copy(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
-    """The Vandermonde matrix of a vector, highest powers first."""
+    """The Vandermonde matrix of a vector with ``N`` columns; the highest power is first unless ``increasing``."""
 
 @overload
 def var(
@@ -3206,7 +3229,7 @@ def var(
     correction: _float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The variance: squared deviations from the mean, summed and divided by ``count - correction``."""
+    """The variance over ``dim``; its divisor is ``count - correction``, and ``correction`` is 1 by default."""
 
 @overload
 def var(
@@ -3228,7 +3251,7 @@ def var_mean(
     correction: _float | None = None,
     out: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Variance and mean."""
+    """`var` and `mean`."""
 
 @overload
 def var_mean(
@@ -3244,13 +3267,13 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors, the first one conjugated."""
 
 def view_as_complex(input: Tensor) -> Tensor:
-    """Pairs in the last dimension, which lie side by side, as complex numbers."""
+    """A view of the pairs in the last dimension as complex numbers."""
 
 def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Pairs in the last dimension as complex numbers."""
 
 def view_as_real(input: Tensor) -> Tensor:
-    """Complex numbers as pairs in a last dimension of size 2."""
+    """A view of complex numbers as pairs, in a new last dimension of size 2."""
 
 def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Complex numbers as pairs in a last dimension."""
@@ -3258,22 +3281,24 @@ def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def view_copy(input: Tensor, size: Sequence[_int]) -> Tensor:
     """A copy in another shape, or of the same bytes in another dtype."""
 
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """`tensor_split` along dimension 0."""
+def vsplit(
+    input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
+    """`tensor_split` along dimension 0; a number must divide it."""
 
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Tensors one below the other: along dimension 0, vectors as rows."""
+    """Concatenate tensors along dimension 0; a vector counts as a row."""
 
 @overload
 def where(condition: Tensor) -> tuple[Tensor, ...]:
-    """``input`` where the condition is True, else ``other``; with the condition alone, its nonzero indices."""
+    """``input`` where ``condition`` is True, else ``other``; without these, `nonzero` as a tuple."""
 
 @overload
 def where(
     condition: Tensor, input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor: ...
 def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """``input * log(other)``, 0 where ``input`` is 0."""
+    """``input * log(other)``; 0 where ``input`` is 0, unless ``other`` is NaN."""
 
 def xlogy_(input: Tensor, other: Tensor | _Number) -> Tensor:
     """In-place version of `xlogy`."""

@@ -43,7 +43,7 @@ def fft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The discrete Fourier transform, two dimensions."""
+    """The discrete Fourier transform, in two dimensions."""
 
 @overload
 def fft2(
@@ -63,8 +63,9 @@ def fftfreq(
     layout: _layout | None = None,
     device: _Device = None,
     requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
-    """The frequencies of the elements of `fft`, for samples ``d`` apart."""
+    """The frequencies of the elements of the `fft` of ``n`` samples that are ``d`` apart."""
 
 @overload
 def fftn(
@@ -75,7 +76,7 @@ def fftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The discrete Fourier transform, any dimensions."""
+    """The discrete Fourier transform, in many dimensions."""
 
 @overload
 def fftn(
@@ -101,7 +102,7 @@ def hfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fft` of a signal given by half of it."""
+    """The `fft` of a Hermitian signal, from one half of it; it is real."""
 
 @overload
 def hfft(
@@ -116,7 +117,7 @@ def hfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fft` of a signal given by half of it, two dimensions."""
+    """The `fft` of a Hermitian signal, from one half of it; it is real, in two dimensions."""
 
 @overload
 def hfft2(
@@ -136,7 +137,7 @@ def hfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fft` of a signal given by half of it, any dimensions."""
+    """The `fft` of a Hermitian signal, from one half of it; it is real, in many dimensions."""
 
 @overload
 def hfftn(
@@ -171,7 +172,7 @@ def ifft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `fft`, two dimensions."""
+    """The inverse of `fft`, in two dimensions."""
 
 @overload
 def ifft2(
@@ -191,7 +192,7 @@ def ifftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `fft`, any dimensions."""
+    """The inverse of `fft`, in many dimensions."""
 
 @overload
 def ifftn(
@@ -232,7 +233,7 @@ def ihfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `hfft`, two dimensions."""
+    """The inverse of `hfft`, in two dimensions."""
 
 @overload
 def ihfft2(
@@ -252,7 +253,7 @@ def ihfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `hfft`, any dimensions."""
+    """The inverse of `hfft`, in many dimensions."""
 
 @overload
 def ihfftn(
@@ -287,7 +288,7 @@ def irfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `rfft`, two dimensions."""
+    """The inverse of `rfft`, in two dimensions."""
 
 @overload
 def irfft2(
@@ -307,7 +308,7 @@ def irfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The inverse of `rfft`, any dimensions."""
+    """The inverse of `rfft`, in many dimensions."""
 
 @overload
 def irfftn(
@@ -327,7 +328,7 @@ def rfft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The half of `fft` that determines it, of a real signal."""
+    """The `fft` of a real signal, without the half that is a conjugate."""
 
 @overload
 def rfft(
@@ -342,7 +343,7 @@ def rfft2(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The half of `fft` that determines it, of a real signal, two dimensions."""
+    """The `fft` of a real signal, without the half that is a conjugate, in two dimensions."""
 
 @overload
 def rfft2(
@@ -362,8 +363,9 @@ def rfftfreq(
     layout: _layout | None = None,
     device: _Device = None,
     requires_grad: _bool = False,
+    pin_memory: _bool = False,
 ) -> Tensor:
-    """The frequencies of the elements of `rfft`, for samples ``d`` apart."""
+    """The frequencies of the elements of the `rfft` of ``n`` samples that are ``d`` apart."""
 
 @overload
 def rfftn(
@@ -374,7 +376,7 @@ def rfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The half of `fft` that determines it, of a real signal, any dimensions."""
+    """The `fft` of a real signal, without the half that is a conjugate, in many dimensions."""
 
 @overload
 def rfftn(

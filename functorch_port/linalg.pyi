@@ -27,7 +27,7 @@ def cholesky_ex(A: Tensor, *, upper: _bool = False, check_errors: _bool = False)
     """The Cholesky factor (nan if it fails) and LAPACK's ``info``, without an error."""
 
 def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """The condition number: the norms of A and its inverse multiplied; by default the ratio of singular values."""
+    """The condition number: the norm of A times that of its inverse, by default the 2-norm."""
 
 @overload
 def cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:
@@ -42,19 +42,19 @@ def diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -
     """A view of the diagonals of matrices, as the last dimension."""
 
 def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linalg_eig:
-    """The eigenvalues and eigenvectors of square matrices (on the CPU)."""
+    """The eigenvalues and eigenvectors of square matrices; not on a TPU."""
 
 def eigh(A: Tensor, UPLO: _str = "L", *, out: Sequence[Tensor] | None = None) -> return_types.linalg_eigh:
-    """The eigenvalues and eigenvectors of Hermitian matrices, from one triangle."""
+    """The eigenvalues (ascending) and eigenvectors of Hermitian matrices; ``UPLO`` is the triangle that is read."""
 
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of square matrices (on the CPU)."""
+    """The eigenvalues of square matrices; not on a TPU."""
 
 def eigvalsh(A: Tensor, UPLO: _str = "L", *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of Hermitian matrices, from one triangle."""
+    """The eigenvalues (ascending) of Hermitian matrices; ``UPLO`` is the triangle that is read."""
 
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of Householder reflections, as of `geqrf`."""
+    """The first columns of the product of Householder reflections, such as `geqrf` returns."""
 
 def inv(A: Tensor) -> Tensor:
     """The inverse of (a batch of) square matrices."""
@@ -97,7 +97,7 @@ def lu_solve(
     """The solution X of ``A X = B`` (or ``X A = B``, or with A's adjoint), from the `lu_factor` of A."""
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The matrix product, with PyTorch's rules for vectors and batches."""
+    """The matrix product, or batches of it; a vector is a row on the left, and a column on the right."""
 
 def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix exponential."""
@@ -112,7 +112,7 @@ def matrix_norm(
     dtype: _dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The norm of matrices: "fro", "nuc", inf, -inf, 1, -1, 2 or -2."""
+    """The norm of matrices in the dimensions ``dim``; ``ord`` is "fro", "nuc", inf, -inf, 1, -1, 2 or -2."""
 
 @overload
 def matrix_norm(
@@ -125,7 +125,7 @@ def matrix_norm(
     out: Tensor | None = None,
 ) -> Tensor: ...
 def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
-    """The ``n``-th power of square matrices; of the inverse for negative ``n``."""
+    """The ``n``-th power of square matrices; a negative ``n`` takes powers of the inverse."""
 
 def matrix_rank(
     A: Tensor,
@@ -175,7 +175,7 @@ def pinv(
     """The pseudo-inverse; singular values up to ``max(atol, rtol * largest)`` count as 0."""
 
 def qr(A: Tensor, mode: _str = "reduced", *, out: Sequence[Tensor] | None = None) -> return_types.linalg_qr:
-    """The QR decomposition."""
+    """The QR decomposition ``A = Q R``; ``mode`` is "reduced", "complete", or "r" for R alone."""
 
 def slogdet(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linalg_slogdet:
     """The determinant's sign and the logarithm of its absolute value."""
@@ -206,13 +206,13 @@ def svdvals(A: Tensor, *, driver: _str | None = None, out: Tensor | None = None)
     """The singular values, in descending order."""
 
 def tensorinv(A: Tensor, ind: _int = 2, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of a tensor as a linear map from its last dimensions to its first ``ind``."""
+    """The inverse of ``A`` as a linear map: A maps its last dimensions to its first ``ind``."""
 
 def tensorsolve(A: Tensor, B: Tensor, dims: _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
     """The solution X of ``tensordot(A, X, X.ndim) = B``."""
 
 def vander(x: Tensor, *, N: _int | None = None) -> Tensor:
-    """Vandermonde matrices, lowest powers first."""
+    """Vandermonde matrices of vectors with ``N`` columns; the lowest power is first."""
 
 @overload
 def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:

@@ -34,16 +34,16 @@ def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of order 1 of the second kind; without a derivative, as in PyTorch."""
 
 def chebyshev_polynomial_t(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the first kind of degree ``n``."""
+    """The Chebyshev polynomial of the first kind of degree ``n``; not differentiable, as in PyTorch."""
 
 def chebyshev_polynomial_u(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the second kind of degree ``n``."""
+    """The Chebyshev polynomial of the second kind of degree ``n``; not differentiable, as in PyTorch."""
 
 def chebyshev_polynomial_v(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the third kind of degree ``n``."""
+    """The Chebyshev polynomial of the third kind of degree ``n``; not differentiable, as in PyTorch."""
 
 def chebyshev_polynomial_w(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the fourth kind of degree ``n``."""
+    """The Chebyshev polynomial of the fourth kind of degree ``n``; not differentiable, as in PyTorch."""
 
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of `lgamma`."""
@@ -70,22 +70,22 @@ def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``1 / (1 + exp(-input))``."""
 
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``exp(input) - 1``, exact near 0."""
+    """``exp(input) - 1``, accurate near 0."""
 
 def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The regularised lower incomplete gamma function."""
+    """The regularized lower incomplete gamma function P(``input``, ``other``)."""
 
 def gammaincc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The regularised upper incomplete gamma function."""
+    """The regularized upper incomplete gamma function Q(``input``, ``other``)."""
 
 def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the absolute value of the gamma function."""
 
 def hermite_polynomial_h(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The physicists' Hermite polynomial of degree ``n``."""
+    """The physicists' Hermite polynomial of degree ``n``; not differentiable, as in PyTorch."""
 
 def hermite_polynomial_he(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The probabilists' Hermite polynomial of degree ``n``."""
+    """The probabilists' Hermite polynomial of degree ``n``; not differentiable, as in PyTorch."""
 
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0."""
@@ -100,13 +100,13 @@ def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``exp(-|x|) i1(x)``."""
 
 def laguerre_polynomial_l(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The Laguerre polynomial of degree ``n``."""
+    """The Laguerre polynomial of degree ``n``; not differentiable, as in PyTorch."""
 
 def legendre_polynomial_p(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The Legendre polynomial of degree ``n``."""
+    """The Legendre polynomial of degree ``n``; not differentiable, as in PyTorch."""
 
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``log(1 + input)``, exact near 0."""
+    """``log(1 + input)``, accurate near 0."""
 
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the normal CDF."""
@@ -122,13 +122,13 @@ def log_softmax(
     input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
 ) -> Tensor: ...
 def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
+    """``log(x / (1 - x))``; with ``eps``, x is limited to ``[eps, 1 - eps]`` first."""
 
 @overload
 def logsumexp(
     input: Tensor, dim: _Sizes | None, keepdim: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """``log(sum(exp(input)))`` without overflow."""
+    """``log(sum(exp(input)))`` over ``dim``, without overflow."""
 
 @overload
 def logsumexp(
@@ -162,7 +162,7 @@ def psi(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of `lgamma`."""
 
 def round(input: Tensor, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
-    """Rounded to ``decimals`` places, halves to the even neighbour."""
+    """Round to ``decimals`` places; a half goes to the even neighbour."""
 
 def scaled_modified_bessel_k0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp(x) times the modified Bessel function of order 0 of the second kind; without a derivative, as in PyTorch."""
@@ -173,22 +173,22 @@ def scaled_modified_bessel_k1(x: Tensor, *, out: Tensor | None = None) -> Tensor
 def shifted_chebyshev_polynomial_t(
     x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor:
-    """The shifted Chebyshev polynomial of the first kind of degree ``n``."""
+    """The shifted Chebyshev polynomial of the first kind of degree ``n``; not differentiable, as in PyTorch."""
 
 def shifted_chebyshev_polynomial_u(
     x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor:
-    """The shifted Chebyshev polynomial of the second kind of degree ``n``."""
+    """The shifted Chebyshev polynomial of the second kind of degree ``n``; not differentiable, as in PyTorch."""
 
 def shifted_chebyshev_polynomial_v(
     x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor:
-    """The shifted Chebyshev polynomial of the third kind of degree ``n``."""
+    """The shifted Chebyshev polynomial of the third kind of degree ``n``; not differentiable, as in PyTorch."""
 
 def shifted_chebyshev_polynomial_w(
     x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor:
-    """The shifted Chebyshev polynomial of the fourth kind of degree ``n``."""
+    """The shifted Chebyshev polynomial of the fourth kind of degree ``n``; not differentiable, as in PyTorch."""
 
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sin(pi x) / (pi x)``, 1 at 0."""
@@ -205,10 +205,10 @@ def spherical_bessel_j0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The spherical Bessel function of order 0, sin(x) / x; without a derivative, as in PyTorch."""
 
 def xlog1py(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """``input * log1p(other)``; 0 where ``input`` is 0."""
+    """``input * log1p(other)``; 0 where ``input`` is 0, unless ``other`` is NaN."""
 
 def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """``input * log(other)``, 0 where ``input`` is 0."""
+    """``input * log(other)``; 0 where ``input`` is 0, unless ``other`` is NaN."""
 
 def zeta(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The Hurwitz zeta function; not differentiable in ``input``."""
+    """The Hurwitz zeta function: the sum over k of ``(other + k)**-input``; not differentiable in ``input``."""

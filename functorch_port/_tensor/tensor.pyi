@@ -215,39 +215,39 @@ class Tensor:
         """In-place version of `addr`."""
 
     def adjoint(self) -> Tensor:
-        """The last two dimensions exchanged, conjugated."""
+        """The conjugate transpose of the last two dimensions."""
 
     @overload
     def all(self, dim: _Sizes | None = None, keepdim: _bool = False) -> Tensor:
-        """Whether all values are nonzero."""
+        """Whether all values over ``dim`` are nonzero."""
     @overload
     def all(self, *, axis: _Sizes | None, keepdims: _bool = False) -> Tensor: ...
     def allclose(
         self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False
     ) -> _bool:
-        """Whether all values are close; a Python bool."""
+        """Whether `isclose` holds for all elements, as a Python bool."""
 
     @overload
     def amax(self, dim: _Sizes | None = (), keepdim: _bool = False) -> Tensor:
-        """The largest values over ``dim``; ties share the gradient."""
+        """The maximum over ``dim``; ties share the gradient."""
     @overload
     def amax(self, *, axis: _Sizes | None, keepdims: _bool = False) -> Tensor: ...
     @overload
     def amin(self, dim: _Sizes | None = (), keepdim: _bool = False) -> Tensor:
-        """The smallest values over ``dim``; ties share the gradient."""
+        """The minimum over ``dim``; ties share the gradient."""
     @overload
     def amin(self, *, axis: _Sizes | None, keepdims: _bool = False) -> Tensor: ...
     @overload
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> return_types.aminmax:
-        """The smallest and the largest values."""
+        """The minimum and the maximum along ``dim``; ties share the gradient."""
     @overload
     def aminmax(self, *, axis: _int | None, keepdims: _bool = False) -> return_types.aminmax: ...
     def angle(self) -> Tensor:
-        """The angle of a complex number; pi for negative real numbers."""
+        """The angle of complex numbers, in radians; pi for negative real numbers."""
 
     @overload
     def any(self, dim: _Sizes | None = None, keepdim: _bool = False) -> Tensor:
-        """Whether any value is nonzero."""
+        """Whether any value over ``dim`` is nonzero."""
     @overload
     def any(self, *, axis: _Sizes | None, keepdims: _bool = False) -> Tensor: ...
     def apply_(self, callable: Any) -> Self:
@@ -281,7 +281,7 @@ class Tensor:
         """Arc tangent."""
 
     def arctan2(self, other: Tensor) -> Tensor:
-        """The angle of the point (``other``, ``input``)."""
+        """The angle of the point (``other``, ``input``), in radians."""
 
     def arctan2_(self, other: Tensor) -> Self:
         """In-place version of `atan2`."""
@@ -297,17 +297,17 @@ class Tensor:
 
     @overload
     def argmax(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
-        """Where the largest value is, the first one at ties."""
+        """The index of the first maximum along ``dim``, or in the flattened tensor."""
     @overload
     def argmax(self, *, axis: _int | None, keepdims: _bool = False) -> Tensor: ...
     @overload
     def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
-        """Where the smallest value is, the first one at ties."""
+        """The index of the first minimum along ``dim``, or in the flattened tensor."""
     @overload
     def argmin(self, *, axis: _int | None, keepdims: _bool = False) -> Tensor: ...
     @overload
     def argsort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False) -> Tensor:
-        """The indices that sort along ``dim``. Always stable."""
+        """The indices that sort along ``dim``; see `sort`."""
     @overload
     def argsort(self, *, axis: _int, descending: _bool = False, stable: _bool = False) -> Tensor: ...
     def argwhere(self) -> Tensor:
@@ -316,7 +316,7 @@ class Tensor:
     def as_strided(
         self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
     ) -> Tensor:
-        """The elements that these strides reach in the tensor's Storage."""
+        """A view of the elements that these strides reach in the tensor's Storage."""
 
     def as_strided_(self, *args: Any, **kwargs: Any) -> Self:
         """In-place version of `as_strided`."""
@@ -345,7 +345,7 @@ class Tensor:
         """Arc tangent."""
 
     def atan2(self, other: Tensor) -> Tensor:
-        """The angle of the point (``other``, ``input``)."""
+        """The angle of the point (``other``, ``input``), in radians."""
 
     def atan2_(self, other: Tensor) -> Self:
         """In-place version of `atan2`."""
@@ -381,19 +381,19 @@ class Tensor:
     def bernoulli(
         self, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
     ) -> Tensor:
-        """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
+        """Draw ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
-        """Fill with ones, with probability ``p`` (a number, or a tensor of probabilities), and zeros."""
+        """Fill with ones with probability ``p`` (a number, or a tensor of probabilities), else with zeros."""
 
     def bfloat16(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.bfloat16``."""
 
     def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
-        """The count of each non-negative integer, or the sum of its weights."""
+        """The number of times that each integer from 0 on occurs, or the sum of its weights."""
 
     def bitwise_and(self, other: Tensor | _Number) -> Tensor:
-        """Bits set in both."""
+        """The bits that are set in both."""
 
     def bitwise_and_(self, other: Tensor | _Number) -> Self:
         """In-place version of `bitwise_and`."""
@@ -405,25 +405,25 @@ class Tensor:
         """In-place version of `bitwise_left_shift`."""
 
     def bitwise_not(self) -> Tensor:
-        """All bits flipped; for bools, the negation."""
+        """Invert all bits; for bools, the negation."""
 
     def bitwise_not_(self) -> Self:
         """In-place version of `bitwise_not`."""
 
     def bitwise_or(self, other: Tensor | _Number) -> Tensor:
-        """Bits set in one of both."""
+        """The bits that are set in at least one."""
 
     def bitwise_or_(self, other: Tensor | _Number) -> Self:
         """In-place version of `bitwise_or`."""
 
     def bitwise_right_shift(self, other: Tensor | _Number) -> Tensor:
-        """``input >> other``, keeping the sign."""
+        """``input >> other``; the sign stays."""
 
     def bitwise_right_shift_(self, other: Tensor | _Number) -> Self:
         """In-place version of `bitwise_right_shift`."""
 
     def bitwise_xor(self, other: Tensor | _Number) -> Tensor:
-        """Bits set in exactly one of both."""
+        """The bits that are set in exactly one."""
 
     def bitwise_xor_(self, other: Tensor | _Number) -> Self:
         """In-place version of `bitwise_xor`."""
@@ -440,19 +440,19 @@ class Tensor:
     @overload
     def broadcast_to(self, *size: _int) -> Tensor: ...
     def bucketize(self, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False) -> Tensor:
-        """The index of every value's bucket between sorted boundaries."""
+        """The index of the bucket that each value falls into, between sorted ``boundaries``."""
 
     def byte(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.uint8``."""
 
     def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Generator | None = None) -> Self:
-        """Fill with Cauchy numbers around ``median`` (0) with half-width ``sigma`` (1)."""
+        """Fill with Cauchy numbers of this ``median`` (0) and scale ``sigma`` (1)."""
 
     def cdouble(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.complex128``."""
 
     def ceil(self) -> Tensor:
-        """Rounded up."""
+        """Round up."""
 
     def ceil_(self) -> Self:
         """In-place version of `ceil`."""
@@ -479,28 +479,28 @@ class Tensor:
         """The solution X of ``A X = input``, given A's Cholesky factor."""
 
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """At most ``chunks`` parts of equal size along ``dim``; the last may be smaller."""
+        """Split along ``dim`` into at most ``chunks`` parts of one size; the last may be smaller."""
 
     def clamp(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
-        """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
+        """``input`` limited to [``min``, ``max``], or ``max`` where ``min > max``; the gradient at a limit is 1."""
 
     def clamp_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Self:
         """In-place version of `clamp`."""
 
     def clamp_max(self, max: Tensor | _Number) -> Tensor:
-        """``input``, at most ``max``."""
+        """The smaller of ``input`` and ``max``."""
 
     def clamp_max_(self, max: Tensor | _Number) -> Self:
         """In-place version of `clamp_max`."""
 
     def clamp_min(self, min: Tensor | _Number) -> Tensor:
-        """``input``, at least ``min``."""
+        """The larger of ``input`` and ``min``."""
 
     def clamp_min_(self, min: Tensor | _Number) -> Self:
         """In-place version of `clamp_min`."""
 
     def clip(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
-        """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
+        """``input`` limited to [``min``, ``max``], or ``max`` where ``min > max``; the gradient at a limit is 1."""
 
     def clip_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Self:
         """In-place version of `clamp`."""
@@ -510,7 +510,7 @@ class Tensor:
 
     def coalesce(self) -> Any: ...
     def conj(self) -> Tensor:
-        """The complex conjugate, as a view; real tensors as they are."""
+        """The complex conjugate, as a view; a real tensor is returned itself."""
 
     def conj_physical(self) -> Tensor:
         """The complex conjugate."""
@@ -525,7 +525,7 @@ class Tensor:
         """Copy ``src`` into this tensor, broadcast and cast to its shape and dtype."""
 
     def copysign(self, other: Tensor | _Number) -> Tensor:
-        """The size of ``input`` with the sign of ``other``."""
+        """The magnitude of ``input`` with the sign of ``other``."""
 
     def copysign_(self, other: Tensor | _Number) -> Self:
         """In-place version of `copysign`."""
@@ -547,7 +547,7 @@ class Tensor:
 
     @overload
     def count_nonzero(self, dim: _Sizes | None = None) -> Tensor:
-        """How many values are not 0."""
+        """The number of values over ``dim`` that are not 0."""
     @overload
     def count_nonzero(self, *, axis: _Sizes | None) -> Tensor: ...
     def cov(
@@ -557,7 +557,7 @@ class Tensor:
         fweights: Tensor | _Number | None = None,
         aweights: Tensor | _Number | None = None,
     ) -> Tensor:
-        """The covariance matrix of variables (rows) over observations (columns)."""
+        """The covariance matrix of the variables (rows) over the observations (columns)."""
 
     def cpu(self, memory_format: _memory_format | None = None) -> Tensor:
         """Move to the CPU."""
@@ -574,17 +574,17 @@ class Tensor:
 
     @overload
     def cummax(self, dim: _int) -> return_types.cummax:
-        """Running maxima along ``dim`` and where they are."""
+        """The cumulative maximum along ``dim``, and its last index."""
     @overload
     def cummax(self, *, axis: _int) -> return_types.cummax: ...
     @overload
     def cummin(self, dim: _int) -> return_types.cummin:
-        """Running minima along ``dim`` and where they are."""
+        """The cumulative minimum along ``dim``, and its last index."""
     @overload
     def cummin(self, *, axis: _int) -> return_types.cummin: ...
     @overload
     def cumprod(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """Running products along ``dim``."""
+        """The cumulative product along ``dim``."""
     @overload
     def cumprod(self, *, axis: _int, dtype: _dtype | None = None) -> Tensor: ...
     @overload
@@ -594,7 +594,7 @@ class Tensor:
     def cumprod_(self, *, axis: _int, dtype: _dtype | None = None) -> Self: ...
     @overload
     def cumsum(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """Running sums along ``dim``."""
+        """The cumulative sum along ``dim``."""
     @overload
     def cumsum(self, *, axis: _int, dtype: _dtype | None = None) -> Tensor: ...
     @overload
@@ -610,7 +610,7 @@ class Tensor:
         """An address-like number: equal for tensors that start at the same element of one Storage."""
 
     def deg2rad(self) -> Tensor:
-        """Degrees to radians."""
+        """Convert degrees to radians."""
 
     def deg2rad_(self) -> Self:
         """In-place version of `deg2rad`."""
@@ -628,16 +628,16 @@ class Tensor:
     @property
     def device(self) -> _device: ...
     def diag(self, diagonal: _int = 0) -> Tensor:
-        """A matrix with the vector on a diagonal, or a copy of a matrix's diagonal."""
+        """The matrix with a vector on its diagonal, or a copy of a matrix's diagonal."""
 
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
-        """Matrices with the last dimension on a diagonal."""
+        """Matrices in ``dim1`` and ``dim2``, with the last dimension of ``input`` on a diagonal."""
 
     def diagflat(self, offset: _int = 0) -> Tensor:
-        """A matrix with all elements on a diagonal."""
+        """The matrix with all elements of ``input`` on its diagonal."""
 
     def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
-        """A diagonal of the matrices in two dimensions, as the last dimension."""
+        """A view of the diagonals of matrices in ``dim1`` and ``dim2``, as the last dimension."""
 
     def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
         """A copy with ``src`` on a diagonal."""
@@ -650,7 +650,7 @@ class Tensor:
         prepend: Tensor | _Number | None = None,
         append: Tensor | _Number | None = None,
     ) -> Tensor:
-        """The ``n``-th differences of neighbours along ``dim``."""
+        """The ``n``-th difference along ``dim`` of ``prepend``, ``input`` and ``append``, joined."""
     @overload
     def diff(
         self,
@@ -670,7 +670,7 @@ class Tensor:
         """Number of dimensions."""
 
     def dim_order(self, *, ambiguity_check: Any = False) -> _Sizes:
-        """The dimensions in the order of memory, from the outermost to the innermost."""
+        """The dimensions in the order of memory, from outermost to innermost; ``ambiguity_check`` has no effect."""
 
     def dist(self, other: Tensor, p: _float = 2) -> Tensor:
         """The p-norm of ``input - other``."""
@@ -693,8 +693,10 @@ class Tensor:
     def double(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.float64``."""
 
-    def dsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
-        """`tensor_split` along dimension 2."""
+    def dsplit(
+        self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
+        """`tensor_split` along dimension 2; a number must divide it."""
 
     @property
     def dtype(self) -> _dtype: ...
@@ -711,7 +713,7 @@ class Tensor:
         """In-place version of `eq`."""
 
     def equal(self, other: Tensor) -> _bool:
-        """Whether shapes and all values are equal; a Python bool."""
+        """Whether the shapes and all elements are equal, as a Python bool."""
 
     def erf(self) -> Tensor:
         """The error function."""
@@ -745,14 +747,14 @@ class Tensor:
 
     @overload
     def expand(self, size: _Sizes, *, implicit: _bool = False) -> Tensor:
-        """Dimensions of size 1 repeated without a copy; -1 keeps a size."""
+        """A view with dimensions of size 1 repeated, and new leading dimensions; -1 keeps a size."""
     @overload
     def expand(self, *size: _int, implicit: _bool = False) -> Tensor: ...
     def expand_as(self, other: Tensor) -> Tensor:
         """`expand` to the shape of ``other``."""
 
     def expm1(self) -> Tensor:
-        """``exp(input) - 1``, exact near 0."""
+        """``exp(input) - 1``, accurate near 0."""
 
     def expm1_(self) -> Self:
         """In-place version of `expm1`."""
@@ -764,72 +766,72 @@ class Tensor:
         """Fill with a number, in place."""
 
     def fill_diagonal_(self, fill_value: _float, wrap: _bool = False) -> Self:
-        """Fill the main diagonal with a number, in place."""
+        """Fill the main diagonal with a number, in place; ``wrap`` starts it again below a square."""
 
     def fix(self) -> Tensor:
-        """Rounded towards zero."""
+        """Round towards zero."""
 
     def fix_(self) -> Self:
         """In-place version of `trunc`."""
 
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-        """The dimensions from ``start_dim`` to ``end_dim`` as one."""
+        """Merge the dimensions from ``start_dim`` to ``end_dim`` into one."""
 
     @overload
     def flip(self, dims: _Sizes) -> Tensor:
-        """The order reversed along ``dims``."""
+        """Reverse the order of the elements along ``dims``."""
     @overload
     def flip(self, *dims: _int) -> Tensor: ...
     def fliplr(self) -> Tensor:
-        """The columns in reverse order."""
+        """Reverse the columns (dimension 1)."""
 
     def flipud(self) -> Tensor:
-        """The rows in reverse order."""
+        """Reverse the rows (dimension 0)."""
 
     def float(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.float32``."""
 
     def float_power(self, exponent: Tensor | _Number) -> Tensor:
-        """`pow` computed in double precision."""
+        """`pow`, computed in float64 or complex128."""
 
     def float_power_(self, exponent: Tensor | _Number) -> Self:
         """In-place version of `float_power`."""
 
     def floor(self) -> Tensor:
-        """Rounded down."""
+        """Round down."""
 
     def floor_(self) -> Self:
         """In-place version of `floor`."""
 
     def floor_divide(self, other: Tensor | _Number) -> Tensor:
-        """``input / other`` rounded down."""
+        """``input / other``, rounded down."""
 
     def floor_divide_(self, other: Tensor | _Number) -> Self:
         """In-place version of `floor_divide`."""
 
     def fmax(self, other: Tensor) -> Tensor:
-        """The larger of both, ignoring nan."""
+        """The larger of two elements; NaN only if both are."""
 
     def fmin(self, other: Tensor) -> Tensor:
-        """The smaller of both, ignoring nan."""
+        """The smaller of two elements; NaN only if both are."""
 
     def fmod(self, other: Tensor | _Number) -> Tensor:
-        """The remainder of division rounded towards zero: it has the sign of ``input``."""
+        """The remainder of division rounded towards zero; it has the sign of ``input``."""
 
     def fmod_(self, other: Tensor | _Number) -> Self:
         """In-place version of `fmod`."""
 
     def frac(self) -> Tensor:
-        """The part behind the point, with the sign of ``input``."""
+        """The fractional part, with the sign of ``input``."""
 
     def frac_(self) -> Self:
         """In-place version of `frac`."""
 
     def frexp(self) -> return_types.frexp:
-        """Mantissas in [0.5, 1) and the powers of two they are multiplied by."""
+        """``input`` as ``mantissa * 2**exponent``, with ``0.5 <= |mantissa| < 1`` (both are 0 for 0)."""
 
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
-        """``out[i][j] = input[index[i][j]][j]`` for ``dim`` 0, and so on."""
+        """``out[i][j] = input[index[i][j]][j]`` for ``dim=0``, and so on. ``sparse_grad`` has no effect."""
 
     def gcd(self, other: Tensor) -> Tensor:
         """The greatest common divisor."""
@@ -844,7 +846,7 @@ class Tensor:
         """In-place version of `ge`."""
 
     def geometric_(self, p: _float, *, generator: Generator | None = None) -> Self:
-        """Fill with the numbers of trials up to the first success of probability ``p``."""
+        """Fill with numbers of trials until the first success, whose probability is ``p``."""
 
     def geqrf(self) -> return_types.geqrf:
         """The QR decomposition in LAPACK's form: R with the Householder vectors below it, and their factors tau."""
@@ -896,25 +898,27 @@ class Tensor:
 
     @overload
     def hash_tensor(self, dim: _Sizes | None = (), *, keepdim: _bool = False, mode: _int = 0) -> Tensor:
-        """The exclusive or of the bits of the elements as 64-bit floats or integers."""
+        """The exclusive or over ``dim`` of the bits of the elements, as float64, int64 or uint64."""
     @overload
     def hash_tensor(self, *, axis: _Sizes | None, keepdims: _bool = False, mode: _int = 0) -> Tensor: ...
     def heaviside(self, values: Tensor) -> Tensor:
-        """0 below zero, 1 above, ``values`` at zero."""
+        """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0."""
 
     def heaviside_(self, values: Tensor) -> Self:
         """In-place version of `heaviside`."""
 
     def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0) -> Tensor:
-        """Count values in ``bins`` equal bins from ``min`` to ``max`` (those of the data if both are 0)."""
+        """Count values in ``bins`` equal bins from ``min`` to ``max``; if these are equal, those of the data."""
 
     def histogram(
         self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False
     ) -> Any:
-        """Count values (or sum weights) in ``bins`` equal bins, or between the edges ``bins``; also returns the edges."""
+        """The number (or weight) of values in ``bins`` equal bins, or between the edges ``bins``; and the edges."""
 
-    def hsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
-        """`tensor_split` along dimension 1."""
+    def hsplit(
+        self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
+        """`tensor_split` along dimension 1 (vector: 0); a number must divide it."""
 
     def hypot(self, other: Tensor) -> Tensor:
         """``sqrt(input**2 + other**2)``."""
@@ -929,13 +933,13 @@ class Tensor:
         """In-place version of `i0`."""
 
     def igamma(self, other: Tensor) -> Tensor:
-        """The regularised lower incomplete gamma function."""
+        """The regularized lower incomplete gamma function P(``input``, ``other``)."""
 
     def igamma_(self, other: Tensor) -> Self:
         """In-place version of `igamma`."""
 
     def igammac(self, other: Tensor) -> Tensor:
-        """The regularised upper incomplete gamma function."""
+        """The regularized upper incomplete gamma function Q(``input``, ``other``)."""
 
     def igammac_(self, other: Tensor) -> Self:
         """In-place version of `igammac`."""
@@ -971,7 +975,7 @@ class Tensor:
     def index_reduce(
         self, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True
     ) -> Tensor:
-        """A copy with the slices of ``source`` reduced by index: prod, mean, amax or amin."""
+        """A copy into which the slices of ``source`` are reduced by index: "prod", "mean", "amax" or "amin"."""
 
     def index_reduce_(
         self, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True
@@ -983,7 +987,7 @@ class Tensor:
 
     def indices(self) -> Any: ...
     def inner(self, other: Tensor) -> Tensor:
-        """Inner products over the last dimensions."""
+        """Inner products along the last dimensions of both tensors."""
 
     def int(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.int32``."""
@@ -1053,22 +1057,22 @@ class Tensor:
         """Whether ``|input - other| <= atol + rtol * |other|``."""
 
     def isfinite(self) -> Tensor:
-        """Whether a value is neither infinite nor nan."""
+        """Whether each element is neither infinite nor NaN."""
 
     def isinf(self) -> Tensor:
-        """Whether a value is infinite."""
+        """Whether each element is infinite."""
 
     def isnan(self) -> Tensor:
-        """Whether a value is not a number."""
+        """Whether each element is NaN."""
 
     def isneginf(self) -> Tensor:
-        """Whether a value is minus infinity."""
+        """Whether each element is minus infinity."""
 
     def isposinf(self) -> Tensor:
-        """Whether a value is plus infinity."""
+        """Whether each element is plus infinity."""
 
     def isreal(self) -> Tensor:
-        """Whether a value has no imaginary part."""
+        """Whether the imaginary part of each element is 0."""
 
     def istft(
         self,
@@ -1109,7 +1113,7 @@ class Tensor:
         """In-place version of `lcm`."""
 
     def ldexp(self, other: Tensor) -> Tensor:
-        """``input * 2**other``."""
+        """``input * 2**other``; exact if ``other`` has an integer dtype."""
 
     def ldexp_(self, other: Tensor) -> Self:
         """In-place version of `ldexp`."""
@@ -1157,7 +1161,7 @@ class Tensor:
         """In-place version of `log10`."""
 
     def log1p(self) -> Tensor:
-        """``log(1 + input)``, exact near 0."""
+        """``log(1 + input)``, accurate near 0."""
 
     def log1p_(self) -> Self:
         """In-place version of `log1p`."""
@@ -1172,7 +1176,7 @@ class Tensor:
         """In-place version of `log`."""
 
     def log_normal_(self, mean: _float = 1, std: _float = 2, *, generator: Generator | None = None) -> Self:
-        """Fill with exponentials of normal numbers of the given mean (1) and standard deviation (2)."""
+        """Fill with exponentials of normal numbers of this ``mean`` (1) and standard deviation ``std`` (2)."""
 
     @overload
     def log_softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
@@ -1180,52 +1184,52 @@ class Tensor:
     @overload
     def log_softmax(self, *, axis: _int, dtype: _dtype | None = None) -> Tensor: ...
     def logaddexp(self, other: Tensor) -> Tensor:
-        """``log(exp(input) + exp(other))``."""
+        """``log(exp(input) + exp(other))``, without overflow."""
 
     def logaddexp2(self, other: Tensor) -> Tensor:
-        """``log2(2**input + 2**other)``."""
+        """``log2(2**input + 2**other)``, without overflow."""
 
     @overload
     def logcumsumexp(self, dim: _int) -> Tensor:
-        """``log(cumsum(exp(input)))`` without overflow."""
+        """``log(cumsum(exp(input)))`` along ``dim``, without overflow."""
     @overload
     def logcumsumexp(self, *, axis: _int) -> Tensor: ...
     def logdet(self) -> Tensor:
-        """The logarithm of the determinant; nan if it is negative."""
+        """The logarithm of the determinant; NaN if that is negative."""
 
     def logical_and(self, other: Tensor) -> Tensor:
-        """Whether both are nonzero."""
+        """Whether both elements are nonzero."""
 
     def logical_and_(self, other: Tensor) -> Self:
         """In-place version of `logical_and`."""
 
     def logical_not(self) -> Tensor:
-        """Whether a value is zero."""
+        """Whether each element is zero."""
 
     def logical_not_(self) -> Self:
         """In-place version of `logical_not`."""
 
     def logical_or(self, other: Tensor) -> Tensor:
-        """Whether one of both is nonzero."""
+        """Whether at least one of two elements is nonzero."""
 
     def logical_or_(self, other: Tensor) -> Self:
         """In-place version of `logical_or`."""
 
     def logical_xor(self, other: Tensor) -> Tensor:
-        """Whether exactly one of both is nonzero."""
+        """Whether exactly one of two elements is nonzero."""
 
     def logical_xor_(self, other: Tensor) -> Self:
         """In-place version of `logical_xor`."""
 
     def logit(self, eps: _float | None = None) -> Tensor:
-        """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
+        """``log(x / (1 - x))``; with ``eps``, x is limited to ``[eps, 1 - eps]`` first."""
 
     def logit_(self, eps: _float | None = None) -> Self:
         """In-place version of `logit`."""
 
     @overload
     def logsumexp(self, dim: _Sizes | None, keepdim: _bool = False) -> Tensor:
-        """``log(sum(exp(input)))`` without overflow."""
+        """``log(sum(exp(input)))`` over ``dim``, without overflow."""
     @overload
     def logsumexp(self, *, axis: _Sizes | None, keepdims: _bool = False) -> Tensor: ...
     def long(self, memory_format: _memory_format | None = None) -> Tensor:
@@ -1254,32 +1258,32 @@ class Tensor:
         """Replace every element by ``callable(own, other)``; slow, for small CPU tensors."""
 
     def masked_fill(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
-        """A copy with ``value`` where the mask is True."""
+        """A copy with ``value`` where ``mask`` is True."""
 
     def masked_fill_(self, mask: Tensor, value: Tensor | _Number) -> Self:
         """In-place version of `masked_fill`."""
 
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """A copy with the elements of ``source``, in order, where the mask is True."""
+        """A copy in which the elements where ``mask`` is True are, in order, those of ``source``."""
 
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Self:
         """In-place version of `masked_scatter`."""
 
     def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """A vector of the elements where the mask is True."""
+        """A vector of the elements where ``mask`` is True."""
 
     def matmul(self, other: Tensor) -> Tensor:
-        """The matrix product, with PyTorch's rules for vectors and batches."""
+        """The matrix product, or batches of it; a vector is a row on the left, and a column on the right."""
 
     def matrix_exp(self) -> Tensor:
         """The matrix exponential."""
 
     def matrix_power(self, n: _int) -> Tensor:
-        """The ``n``-th power of square matrices; of the inverse for negative ``n``."""
+        """The ``n``-th power of square matrices; a negative ``n`` takes powers of the inverse."""
 
     @overload
     def max(self) -> Tensor:
-        """The maximum of all values; with ``dim`` the values along it and where they are; with another tensor the elementwise `maximum`."""
+        """The maximum of all elements, or along ``dim`` with its indices; or `maximum` of two tensors."""
     @overload
     def max(self, dim: _int, keepdim: _bool = False) -> return_types.max: ...
     @overload
@@ -1287,7 +1291,7 @@ class Tensor:
     @overload
     def max(self, other: Tensor) -> Tensor: ...
     def maximum(self, other: Tensor) -> Tensor:
-        """The larger of both, nan if one is; at ties the gradient is shared."""
+        """The larger of two elements, NaN if one of them is; equal elements share the gradient."""
 
     @overload
     def mean(
@@ -1300,12 +1304,12 @@ class Tensor:
     ) -> Tensor: ...
     @overload
     def median(self) -> Tensor:
-        """The lower median of all values; with ``dim`` the medians along it and where they are."""
+        """The lower median of all elements, or along ``dim`` with its index; NaN if one element is."""
     @overload
     def median(self, dim: _int, keepdim: _bool = False) -> return_types.median: ...
     @overload
     def min(self) -> Tensor:
-        """The minimum of all values; with ``dim`` the values along it and where they are; with another tensor the elementwise `minimum`."""
+        """The minimum of all elements, or along ``dim`` with its indices; or `minimum` of two tensors."""
     @overload
     def min(self, dim: _int, keepdim: _bool = False) -> return_types.min: ...
     @overload
@@ -1313,7 +1317,7 @@ class Tensor:
     @overload
     def min(self, other: Tensor) -> Tensor: ...
     def minimum(self, other: Tensor) -> Tensor:
-        """The smaller of both, nan if one is; at ties the gradient is shared."""
+        """The smaller of two elements, NaN if one of them is; equal elements share the gradient."""
 
     def mish_(self) -> Self:
         """In-place version of `mish`."""
@@ -1323,17 +1327,17 @@ class Tensor:
 
     @overload
     def mode(self, dim: _int = -1, keepdim: _bool = False) -> return_types.mode:
-        """The most frequent values (the smallest of several) and the last place of each."""
+        """The most frequent value along ``dim`` (the smallest of several), and its last index."""
     @overload
     def mode(self, *, axis: _int, keepdims: _bool = False) -> return_types.mode: ...
     def moveaxis(self, source: _int | _Sizes, destination: _int | _Sizes) -> Tensor:
-        """Dimensions moved to other places, the others kept in order."""
+        """Move the dimensions ``source`` to the positions ``destination``; the others keep their order."""
 
     def movedim(self, source: _int | _Sizes, destination: _int | _Sizes) -> Tensor:
-        """Dimensions moved to other places, the others kept in order."""
+        """Move the dimensions ``source`` to the positions ``destination``; the others keep their order."""
 
     def msort(self) -> Tensor:
-        """The sorted values along the first dimension."""
+        """Sort along the first dimension."""
 
     def mul(self, other: Tensor | _Number) -> Tensor:
         """``input * other``."""
@@ -1349,7 +1353,7 @@ class Tensor:
         generator: Generator | None = None,
         out: Tensor | None = None,
     ) -> Tensor:
-        """Indices drawn with probabilities proportional to the rows of ``input``."""
+        """Draw indices with probabilities proportional to the weights in each row of ``input``."""
 
     def multiply(self, other: Tensor | _Number) -> Tensor:
         """``input * other``."""
@@ -1369,7 +1373,7 @@ class Tensor:
     def nan_to_num(
         self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None
     ) -> Tensor:
-        """Numbers in the place of nan and of the infinities."""
+        """Replace NaN (by 0) and the infinities (by the dtype's largest and smallest number), or by the given numbers."""
 
     def nan_to_num_(
         self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None
@@ -1380,14 +1384,14 @@ class Tensor:
     def nanmean(
         self, dim: _Sizes | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None
     ) -> Tensor:
-        """The mean of the values that are not nan."""
+        """The mean over ``dim`` of the values that are not NaN."""
     @overload
     def nanmean(
         self, *, axis: _Sizes | None, keepdims: _bool = False, dtype: _dtype | None = None
     ) -> Tensor: ...
     @overload
     def nanmedian(self) -> Tensor:
-        """`median` of the values that are not nan."""
+        """`median` of the elements that are not NaN."""
     @overload
     def nanmedian(self, dim: _int, keepdim: _bool = False) -> return_types.nanmedian: ...
     @overload
@@ -1399,7 +1403,7 @@ class Tensor:
         *,
         interpolation: _str = "linear",
     ) -> Tensor:
-        """`quantile` of the values that are not nan."""
+        """`quantile` of the elements that are not NaN."""
     @overload
     def nanquantile(
         self,
@@ -1413,16 +1417,16 @@ class Tensor:
     def nansum(
         self, dim: _Sizes | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None
     ) -> Tensor:
-        """The sum, with nan counted as 0."""
+        """The sum over ``dim``, with NaN counted as 0."""
     @overload
     def nansum(
         self, *, axis: _Sizes | None, keepdims: _bool = False, dtype: _dtype | None = None
     ) -> Tensor: ...
     def narrow(self, dim: _int, start: Tensor | _Number, length: _int) -> Tensor:
-        """``length`` elements along ``dim`` from ``start`` on."""
+        """A view of ``length`` elements along ``dim``, from ``start`` on."""
 
     def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor:
-        """A copy of `narrow`."""
+        """A copy of the `narrow` view."""
 
     @property
     def nbytes(self) -> _int: ...
@@ -1560,14 +1564,14 @@ class Tensor:
         pin_memory: _bool = False,
     ) -> Tensor: ...
     def nextafter(self, other: Tensor) -> Tensor:
-        """The next number that can be represented, in the direction of ``other``."""
+        """The next representable number from ``input`` towards ``other``."""
 
     def nextafter_(self, other: Tensor) -> Self:
         """In-place version of `nextafter`."""
 
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor:
-        """The indices of nonzero elements, as the rows of a matrix or as one index vector per dimension."""
+        """The indices of nonzero elements: the rows of a matrix, or with ``as_tuple`` one vector per dimension."""
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
@@ -1583,7 +1587,7 @@ class Tensor:
         self, p: Any = "fro", *, axis: _Sizes | None, keepdims: _bool = False, dtype: _dtype | None = None
     ) -> Tensor: ...
     def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Self:
-        """Fill with normal numbers of the given mean and standard deviation, by default 0 and 1."""
+        """Fill with normal numbers of this ``mean`` (0) and standard deviation ``std`` (1)."""
 
     def not_equal(self, other: Tensor | _Number) -> Tensor:
         """``input != other``."""
@@ -1598,7 +1602,7 @@ class Tensor:
         """The value as a numpy array."""
 
     def orgqr(self, input2: Tensor) -> Tensor:
-        """The first columns of the product of Householder reflections, as of `geqrf`."""
+        """The first columns of the product of Householder reflections, such as `geqrf` returns."""
 
     def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
         """Multiply a matrix by the Q of `geqrf` (or its adjoint) from the left or the right."""
@@ -1610,7 +1614,7 @@ class Tensor:
     def output_nr(self) -> _int: ...
     @overload
     def permute(self, dims: _Sizes) -> Tensor:
-        """The dimensions in another order."""
+        """Reorder the dimensions: dimension ``dims[i]`` becomes dimension ``i``."""
     @overload
     def permute(self, *dims: _int) -> Tensor: ...
     def pin_memory(self, device: _Device = None) -> Tensor: ...
@@ -1633,7 +1637,7 @@ class Tensor:
         """In-place version of `pow`."""
 
     def prelu(self, weight: Tensor | _Number) -> Tensor:
-        """``input`` where positive, else ``weight * input`` with one weight per channel or for all."""
+        """``input`` where it is positive, else ``weight * input``, with one weight for all or for each channel."""
 
     @overload
     def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
@@ -1647,7 +1651,7 @@ class Tensor:
         """In-place version of `put`."""
 
     def qr(self, some: _bool = True) -> return_types.qr:
-        """The QR decomposition."""
+        """The QR decomposition ``input = Q R``: the reduced one, or with ``some=False`` the complete one."""
 
     @overload
     def quantile(
@@ -1658,7 +1662,7 @@ class Tensor:
         *,
         interpolation: _str = "linear",
     ) -> Tensor:
-        """The values below which a part ``q`` of all values lies."""
+        """The quantiles ``q`` (between 0 and 1) along ``dim``, or of all elements."""
     @overload
     def quantile(
         self,
@@ -1669,20 +1673,20 @@ class Tensor:
         interpolation: _str = "linear",
     ) -> Tensor: ...
     def rad2deg(self) -> Tensor:
-        """Radians to degrees."""
+        """Convert radians to degrees."""
 
     def rad2deg_(self) -> Self:
         """In-place version of `rad2deg`."""
 
     @overload
     def random_(self, *, generator: Generator | None = None) -> Self:
-        """Fill with integers: of the type's whole range, in [0, to) or in [from, to)."""
+        """Fill with integers in [``from``, ``to``); by default from 0 to the dtype's largest (2**24 for float32)."""
     @overload
     def random_(self, to: _int, *, generator: Generator | None = None) -> Self: ...
     @overload
     def random_(self, from_: _int, /, to: _int | None, *, generator: Generator | None = None) -> Self: ...
     def ravel(self) -> Tensor:
-        """All elements in one dimension."""
+        """All elements as a vector."""
 
     @property
     def real(self) -> Tensor: ...
@@ -1710,26 +1714,26 @@ class Tensor:
         """In-place version of `relu`."""
 
     def remainder(self, other: Tensor | _Number) -> Tensor:
-        """The remainder of division rounded down: it has the sign of ``other``."""
+        """The remainder of `floor_divide`; it has the sign of ``other``."""
 
     def remainder_(self, other: Tensor | _Number) -> Self:
         """In-place version of `remainder`."""
 
     def renorm(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
-        """Every slice along ``dim`` shrunk to a p-norm of at most ``maxnorm``."""
+        """Scale each slice along ``dim`` whose p-norm is above ``maxnorm`` down to it."""
 
     def renorm_(self, p: _float, dim: _int, maxnorm: _float) -> Self:
         """In-place version of `renorm`."""
 
     @overload
     def repeat(self, repeats: _Sizes) -> Tensor:
-        """The tensor repeated along its dimensions, copied."""
+        """A copy, repeated along each dimension; extra numbers add leading dimensions."""
     @overload
     def repeat(self, *repeats: _int) -> Tensor: ...
     def repeat_interleave(
         self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None
     ) -> Tensor:
-        """Every element repeated along ``dim`` (of the flattened input by default)."""
+        """Repeat each element along ``dim``, by default of the flattened input."""
 
     @property
     def requires_grad(self) -> _bool: ...
@@ -1740,7 +1744,7 @@ class Tensor:
 
     @overload
     def reshape(self, shape: Sequence[_int]) -> Tensor:
-        """The same elements in another shape: a view where PyTorch's layout allows it, else a copy."""
+        """The tensor in another shape: a view if its strides allow one, else a copy."""
     @overload
     def reshape(self, *shape: _int) -> Tensor: ...
     def reshape_as(self, other: Tensor) -> Tensor:
@@ -1748,7 +1752,7 @@ class Tensor:
 
     @overload
     def resize_(self, size: Sequence[_int], *, memory_format: _memory_format | None = None) -> Self:
-        """Resize in place; elements keep their order, new ones are zero."""
+        """Resize in place; elements keep their order, and new ones are 0."""
     @overload
     def resize_(self, *size: _int, memory_format: _memory_format | None = None) -> Self: ...
     def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Self:
@@ -1766,13 +1770,13 @@ class Tensor:
     @property
     def retains_grad(self) -> _bool: ...
     def roll(self, shifts: _int | _Sizes, dims: _int | _Sizes | None = None) -> Tensor:
-        """Elements shifted along ``dims``, those that fall off coming in at the other end."""
+        """Shift the elements cyclically along ``dims``, by default in the flattened tensor."""
 
     def rot90(self, k: _int = 1, dims: _Sizes = ...) -> Tensor:
-        """Rotated ``k`` times by 90 degrees in the plane of two dimensions."""
+        """Rotate ``k`` times by 90 degrees, from the first of ``dims`` towards the second."""
 
     def round(self, *, decimals: _int = 0) -> Tensor:
-        """Rounded to ``decimals`` places, halves to the even neighbour."""
+        """Round to ``decimals`` places; a half goes to the even neighbour."""
 
     def round_(self, *, decimals: _int = 0) -> Self:
         """In-place version of `round`."""
@@ -1792,7 +1796,7 @@ class Tensor:
         value: Tensor | _Number | None = None,
         reduce: _str | None = None,
     ) -> Tensor:
-        """A copy with ``out[index[i][j]][j] = src[i][j]`` for ``dim`` 0, and so on; ``src`` may be a number."""
+        """A copy with ``out[index[i][j]][j] = src[i][j]`` for ``dim=0``, and so on; ``src`` may be a number."""
 
     def scatter_(
         self,
@@ -1806,7 +1810,7 @@ class Tensor:
         """In-place version of `scatter`."""
 
     def scatter_add(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
+        """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim=0``, and so on."""
 
     def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Self:
         """In-place version of `scatter_add`."""
@@ -1814,7 +1818,7 @@ class Tensor:
     def scatter_reduce(
         self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True
     ) -> Tensor:
-        """A copy with the elements of ``src`` reduced by index: sum, prod, mean, amax or amin."""
+        """A copy into which `scatter` reduces ``src``: by "sum", "prod", "mean", "amax" or "amin"."""
 
     def scatter_reduce_(
         self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True
@@ -1830,13 +1834,13 @@ class Tensor:
         side: _str | None = None,
         sorter: Tensor | _Number | None = None,
     ) -> Tensor:
-        """The indices at which values must be inserted to keep the last dimension of a sequence sorted."""
+        """The indices at which to insert values into the last dimension of ``sorted_sequence``, to keep it sorted."""
 
     def select(self, dim: _int, index: Tensor | _Number) -> Tensor:
-        """One slice along ``dim``, without that dimension."""
+        """A view of the slice ``index`` along ``dim``, without that dimension."""
 
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
-        """A copy with ``src`` in the place of one slice."""
+        """A copy with ``src`` in the place of the slice ``index`` along ``dim``."""
 
     def selu_(self) -> Self:
         """In-place version of `selu`."""
@@ -1851,7 +1855,7 @@ class Tensor:
         """Make this tensor a view of another tensor's Storage or of a Storage, in place."""
 
     def sgn(self) -> Tensor:
-        """`sign`; for complex numbers the number divided by its absolute value, 0 at 0."""
+        """`sign`; a complex number is divided by its absolute value, and 0 stays 0."""
 
     def sgn_(self) -> Self:
         """In-place version of `sgn`."""
@@ -1869,13 +1873,13 @@ class Tensor:
         """In-place version of `sigmoid`."""
 
     def sign(self) -> Tensor:
-        """-1, 0 or 1."""
+        """-1, 0 or 1, by the sign of each element."""
 
     def sign_(self) -> Self:
         """In-place version of `sign`."""
 
     def signbit(self) -> Tensor:
-        """Whether the sign bit is set."""
+        """Whether the sign bit is set: for negative numbers and -0.0."""
 
     def silu_(self) -> Self:
         """In-place version of `silu`."""
@@ -1922,7 +1926,7 @@ class Tensor:
     def softmax(self, *, axis: _int, dtype: _dtype | None = None) -> Tensor: ...
     @overload
     def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False) -> return_types.sort:
-        """The sorted values along ``dim`` and their indices. Always stable."""
+        """Sort along ``dim``: the values and their indices. The sort is always stable; NaN is the largest value."""
     @overload
     def sort(self, *, axis: _int, descending: _bool = False, stable: _bool = False) -> return_types.sort: ...
     def sparse_dim(self) -> Any: ...
@@ -1931,10 +1935,10 @@ class Tensor:
 
     def sparse_resize_(self, *args: Any, **kwargs: Any) -> Self: ...
     def split(self, split_size: _Sizes, dim: _int = 0) -> tuple[Tensor, ...]:
-        """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
+        """Split along ``dim`` into parts of one size (the last may be smaller), or of the sizes in a list."""
 
     def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-        """Parts of the given sizes along ``dim``."""
+        """Split along ``dim`` into parts of these sizes."""
 
     def sqrt(self) -> Tensor:
         """The square root."""
@@ -1950,7 +1954,7 @@ class Tensor:
 
     @overload
     def squeeze(self, dim: _int | _Sizes | None = None) -> Tensor:
-        """Without the dimensions of size 1, or those of them that are in ``dim``."""
+        """Remove all dimensions of size 1, or those in ``dim``."""
     @overload
     def squeeze(self, *, axis: _int | _Sizes | None) -> Tensor: ...
     @overload
@@ -1967,7 +1971,7 @@ class Tensor:
         *,
         correction: _float | None = None,
     ) -> Tensor:
-        """The standard deviation; its gradient is 0 where it is 0."""
+        """The square root of `var`; its gradient is 0 where it is 0."""
     @overload
     def std(
         self,
@@ -2024,26 +2028,26 @@ class Tensor:
     def sum(self, *, axis: _Sizes | None, keepdims: _bool = False, dtype: _dtype | None = None) -> Tensor: ...
     @overload
     def sum_to_size(self, size: Sequence[_int]) -> Tensor:
-        """Summed over the dimensions that were broadcast from ``size``."""
+        """Sum over the dimensions that a tensor of ``size`` would be broadcast along."""
     @overload
     def sum_to_size(self, *size: _int) -> Tensor: ...
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
         """The singular value decomposition ``U diag(S) V^H``."""
 
-    def swapaxes(self, dim0: _int, dim1: _int) -> Tensor:
-        """Two dimensions exchanged."""
+    def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
+        """`transpose` with numpy's names of the parameters."""
 
-    def swapaxes_(self, dim0: _int, dim1: _int) -> Self:
+    def swapaxes_(self, *args: Any, **kwargs: Any) -> Self:
         """In-place version of `swapaxes`."""
 
     def swapdims(self, dim0: _int, dim1: _int) -> Tensor:
-        """Two dimensions exchanged."""
+        """Swap two dimensions."""
 
     def swapdims_(self, dim0: _int, dim1: _int) -> Self:
         """In-place version of `swapdims`."""
 
     def t(self) -> Tensor:
-        """A matrix transposed; vectors and 0-dim tensors as they are."""
+        """Transpose a matrix; a tensor with fewer dimensions is unchanged."""
 
     def t_(self) -> Self:
         """In-place version of `t`."""
@@ -2053,7 +2057,7 @@ class Tensor:
 
     @overload
     def take_along_dim(self, indices: Tensor, dim: _int | None = None) -> Tensor:
-        """`gather` with broadcasting of the input and the indices."""
+        """`gather`, with input and indices broadcast; without ``dim``, from the flattened input."""
     @overload
     def take_along_dim(self, indices: Tensor, *, axis: _int | None) -> Tensor: ...
     def tan(self) -> Tensor:
@@ -2068,15 +2072,17 @@ class Tensor:
     def tanh_(self) -> Self:
         """In-place version of `tanh`."""
 
-    def tensor_split(self, indices_or_sections: Any, dim: _int = 0) -> tuple[Tensor, ...]:
-        """Parts along ``dim``: as many as given, differing by one element at most, or cut at the given positions."""
+    def tensor_split(
+        self, indices_or_sections: Any = None, dim: _int = 0, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
+        """Split along ``dim`` into a number of parts, whose sizes differ by at most 1, or at the indices in a list."""
 
     def threshold_(self, threshold: _float, value: _float) -> Self:
         """In-place version of `threshold`."""
 
     @overload
     def tile(self, dims: _Sizes) -> Tensor:
-        """`repeat` that leaves the leading dimensions alone when ``dims`` is short."""
+        """`repeat`, but a number that is missing for a leading dimension counts as 1."""
     @overload
     def tile(self, *dims: _int) -> Tensor: ...
     @overload
@@ -2129,7 +2135,7 @@ class Tensor:
 
     @overload
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> return_types.topk:
-        """The ``k`` largest (or smallest) values along ``dim`` and their indices."""
+        """The ``k`` largest (or smallest) values along ``dim``, always sorted, and their indices."""
     @overload
     def topk(
         self, k: _int, *, axis: _int, largest: _bool = True, sorted: _bool = True
@@ -2138,7 +2144,7 @@ class Tensor:
         """The sum of a matrix's diagonal."""
 
     def transpose(self, dim0: _int, dim1: _int) -> Tensor:
-        """Two dimensions exchanged."""
+        """Swap two dimensions."""
 
     def transpose_(self, dim0: _int, dim1: _int) -> Self:
         """In-place version of `transpose`."""
@@ -2146,16 +2152,16 @@ class Tensor:
     def triangular_solve(
         self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False
     ) -> return_types.triangular_solve:
-        """The solution X of ``A X = input`` with a triangular A, and A."""
+        """The solution X of ``A X = input`` with a triangular A, and a copy of A."""
 
     def tril(self, diagonal: _int = 0) -> Tensor:
-        """The lower triangle, zeros above."""
+        """The lower triangle up to ``diagonal``, with zeros above it."""
 
     def tril_(self, diagonal: _int = 0) -> Self:
         """In-place version of `tril`."""
 
     def triu(self, diagonal: _int = 0) -> Tensor:
-        """The upper triangle, zeros below."""
+        """The upper triangle from ``diagonal`` on, with zeros below it."""
 
     def triu_(self, diagonal: _int = 0) -> Self:
         """In-place version of `triu`."""
@@ -2167,7 +2173,7 @@ class Tensor:
         """In-place version of `true_divide`."""
 
     def trunc(self) -> Tensor:
-        """Rounded towards zero."""
+        """Round towards zero."""
 
     def trunc_(self) -> Self:
         """In-place version of `trunc`."""
@@ -2181,16 +2187,16 @@ class Tensor:
         """Convert to the dtype and device of ``other``."""
 
     def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
-        """All slices along ``dim``."""
+        """Views of all slices along ``dim``, without that dimension."""
 
     def unflatten(self, dim: _int, sizes: Sequence[_int]) -> Tensor:
-        """One dimension split into several."""
+        """Split dimension ``dim`` into dimensions of ``sizes``, one of which may be -1."""
 
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
-        """Windows of ``size`` elements, ``step`` apart, along a dimension; the window is the last dimension."""
+        """A view of windows of ``size`` elements, ``step`` apart, along a dimension; each is in the last dimension."""
 
     def uniform_(self, from_: _float = 0, /, to: _float = 1, *, generator: Generator | None = None) -> Self:
-        """Fill with uniform numbers on [from, to), by default [0, 1)."""
+        """Fill with uniform numbers in [``from``, ``to``), by default [0, 1)."""
 
     def unique(
         self,
@@ -2199,25 +2205,25 @@ class Tensor:
         return_counts: _bool = False,
         dim: _int | None = None,
     ) -> Any:
-        """The sorted distinct values, or the distinct slices along ``dim``."""
+        """The distinct values, or the distinct slices along ``dim``; always sorted."""
 
     def unique_consecutive(
         self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
     ) -> Any:
-        """The values, with each run of equal neighbours collapsed to one."""
+        """The values, with each run of equal neighbours reduced to one."""
 
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """`chunk`, whose parts may be written to in place."""
+        """`chunk`, whose parts autograd lets you change in place."""
 
     def unsafe_split(self, split_size: _Sizes, dim: _int = 0) -> tuple[Tensor, ...]:
-        """`split`, whose parts may be written to in place."""
+        """`split`, whose parts autograd lets you change in place."""
 
     def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-        """`split_with_sizes`, whose parts may be written to in place."""
+        """`split_with_sizes`, whose parts autograd lets you change in place."""
 
     @overload
     def unsqueeze(self, dim: _int) -> Tensor:
-        """With a new dimension of size 1 before ``dim``."""
+        """Insert a dimension of size 1 at position ``dim``."""
     @overload
     def unsqueeze(self, *, axis: _int) -> Tensor: ...
     @overload
@@ -2238,7 +2244,7 @@ class Tensor:
         *,
         correction: _float | None = None,
     ) -> Tensor:
-        """The variance: squared deviations from the mean, summed and divided by ``count - correction``."""
+        """The variance over ``dim``; its divisor is ``count - correction``, and ``correction`` is 1 by default."""
     @overload
     def var(
         self,
@@ -2253,7 +2259,7 @@ class Tensor:
 
     @overload
     def view(self, dtype: _dtype) -> Tensor:
-        """The same elements in another shape, sharing the Storage; or the same bytes as another ``dtype``."""
+        """A view in another shape, or of the same bytes as another ``dtype``; it shares the Storage."""
     @overload
     def view(self, size: Sequence[_int]) -> Tensor: ...
     @overload
@@ -2261,14 +2267,16 @@ class Tensor:
     def view_as(self, other: Tensor) -> Tensor:
         """`view` in the shape of ``other``."""
 
-    def vsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
-        """`tensor_split` along dimension 0."""
+    def vsplit(
+        self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
+        """`tensor_split` along dimension 0; a number must divide it."""
 
     def where(self, condition: Tensor, other: Tensor | _Number) -> Tensor:
-        """This tensor where the condition is True, else ``other``."""
+        """This tensor where ``condition`` is True, else ``other``."""
 
     def xlogy(self, other: Tensor | _Number) -> Tensor:
-        """``input * log(other)``, 0 where ``input`` is 0."""
+        """``input * log(other)``; 0 where ``input`` is 0, unless ``other`` is NaN."""
 
     def xlogy_(self, other: Tensor | _Number) -> Self:
         """In-place version of `xlogy`."""

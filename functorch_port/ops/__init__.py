@@ -10,8 +10,8 @@ from .._run import bind as _bind
 # Every family registers itself on import; the order of registration does not matter. The modules with an underscore
 # serve them: those with primitives are imported by what is traced, since `jax.extend` takes 20 ms to import.
 #
-# What an operation is made of lives as long as the process: a collection in between would look through all of JAX's
-# objects, for 45 ms, and find nothing.
+# A garbage collection during these imports would take 45 ms and find nothing: all operations live as long as the
+# process.
 _collecting = _gc.isenabled()
 _gc.disable()
 try:

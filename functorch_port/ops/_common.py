@@ -23,7 +23,7 @@ FLOAT32 = np.dtype(np.float32)
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
 
-#: PyTorch's layouts of convolutions over so many dimensions: what comes in, weights, what comes out
+#: number of spatial dimensions -> the layouts of a convolution's input, weight and output
 LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
 
 
@@ -166,7 +166,7 @@ def elementwise_float(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
 def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap ``fn`` to compute float32 in float64 on a CPU, where that costs little.
 
-    For functions that XLA approximates there with errors of several roundings, or badly near their zeros.
+    This is for functions that XLA computes there with errors of several units in the last place.
     """
 
     def in_double(*args: Any) -> Any:
@@ -183,7 +183,7 @@ def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
 def times_infinite(slope: jax.Array, change: jax.Array) -> jax.Array:
     """``slope * change``, and 0 where ``change`` is 0 and the slope -inf; differentiable in both modes."""
     largest = jnp.finfo(slope.dtype).max
-    infinite = slope == -jnp.inf  # which is the largest number twice
+    infinite = slope == -jnp.inf  # computed as the product of two largest numbers
     return jnp.where(infinite, largest, 1) * (jnp.where(infinite, -largest, slope) * change)
 
 
@@ -290,7 +290,7 @@ def positions(x: jax.Array, axis: int) -> jax.Array:
 def stable_order(x: jax.Array, axis: int, descending: bool = False) -> jax.Array:
     """The indices that sort along a dimension; nan is the largest value; ties keep their order."""
     keys, places = lax.stop_gradient(x), positions(x, axis)
-    if descending:  # sorted backwards twice, so that ties keep their order
+    if descending:  # reversed before and after, so that ties keep their order
         keys, places = jnp.flip(keys, axis), jnp.flip(places, axis)
     order = lax.sort((keys, places), dimension=axis, is_stable=True, num_keys=1)[1]
     return jnp.flip(order, axis) if descending else order
@@ -318,7 +318,7 @@ def multiply_at(x: jax.Array, at: Any, values: Any, mode: str | None = None) -> 
 def put_at(x: jax.Array, at: Sequence[Any], values: Any, mode: str | None = None) -> jax.Array:
     """``x`` with ``values`` written at index arrays, with ``slice(None)`` for whole dimensions.
 
-    Every value has a gradient, as in PyTorch, also if several are written to one position and the last one stays.
+    As in PyTorch, each value has a gradient, even if a later one overwrites it.
     """
     whole = tuple(isinstance(index, slice) for index in at)
     return _put_at(

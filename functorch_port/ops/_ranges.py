@@ -68,9 +68,8 @@ def _check_range(low: int, last: int, d: DType) -> None:
             if abs(value) > 1 << digits:
                 warnings.warn(
                     f"{label} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-                    f"{_C_NAMES[d.name]} can support discrete uniform distribution only within this range. "
-                    "This warning will become an error in version 1.7 release, please fix the code in "
-                    "advance",
+                    f"{_C_NAMES[d.name]} can support discrete uniform distribution only within this range. This "
+                    "warning will become an error in version 1.7 release, please fix the code in advance",
                     UserWarning,
                     stacklevel=5,
                 )

@@ -86,7 +86,7 @@ def relu6(input: Array):
 
 @pointwise_op(where="F", inplace=True)
 def leaky_relu(input: Array, negative_slope: float = 0.01):
-    """``input`` where positive, else ``negative_slope * input``."""
+    """``input`` where it is positive, else ``negative_slope * input``."""
     return _floating(
         "leaky_relu_cpu", lambda x: jnp.where(x > 0, x, x * negative_slope), input, numbers=(negative_slope,)
     )
@@ -117,7 +117,7 @@ def _prelu_weight(input: Any, weight: Any) -> jax.Array:
 
 @pointwise_op(where="torch method F", node="PreluKernelBackward0")
 def prelu(input: Array, weight: Array):
-    """``input`` where positive, else ``weight * input`` with one weight per channel or for all."""
+    """``input`` where it is positive, else ``weight * input``, with one weight for all or for each channel."""
     weight = _prelu_weight(input, weight)
     return _floating("prelu_cpu", lambda x, w: jnp.where(x > 0, x, w * x), input, weight)
 
@@ -129,20 +129,20 @@ def _elu(x: jax.Array, alpha: float, scale: float, input_scale: float) -> jax.Ar
 
 @pointwise_op(where="F", inplace=True)
 def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0):
-    """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
+    """``scale * x`` where ``x`` is positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
     numbers = (alpha, scale, input_scale)
     return _floating("elu_cpu", lambda x: _elu(x, *numbers), input, numbers=numbers)
 
 
 @pointwise_op(where="torch F", inplace=True, node="EluBackward0")
 def selu(input: Array):
-    """`elu` with the constants that preserve mean 0 and variance 1."""
+    """`elu` with constants that preserve mean 0 and variance 1."""
     return elu(input, _SELU_ALPHA, _SELU_SCALE)
 
 
 @pointwise_op(where="torch F", inplace=True)
 def celu(input: Array, alpha: float = 1.0):
-    """``input`` where positive, else ``alpha * (exp(input / alpha) - 1)``: smooth for every ``alpha``."""
+    """``input`` where it is positive, else ``alpha * (exp(input / alpha) - 1)``."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return elu(input, alpha, 1.0, 1.0 / alpha)
@@ -158,7 +158,7 @@ def _gelu_tanh(x: jax.Array) -> jax.Array:
 
 @pointwise_op(where="F")
 def gelu(input: Array, approximate: str = "none"):
-    """``input`` times its normal CDF, exact or, with ``approximate="tanh"``, approximated."""
+    """``input`` times the normal CDF of ``input``, exact or approximated (``approximate="tanh"``)."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     return _floating("GeluKernelImpl", _gelu if approximate == "none" else _gelu_tanh, input)
@@ -226,9 +226,8 @@ def tanhshrink(input: Array):
     """``input - tanh(input)``."""
     if input.dtype == np.bool_:
         raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
-            "trying to invert a mask, use "
-            "the `~` or `logical_not()` operator instead."
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead."
         )
     return elementwise_float(lambda x: x - jnp.tanh(x), input)
 
@@ -265,7 +264,7 @@ def softshrink(input: Array, lambd: float = 0.5):
 
 @pointwise_op(where="torch F", inplace=True)
 def threshold(input: Array, threshold: float, value: float):
-    """``input`` where above ``threshold``, else ``value``."""
+    """``input`` where it is above ``threshold``, else ``value``."""
     not_implemented("threshold_cpu", input, kinds="b")
     fits(threshold, wide(input.dtype))
     fits(value, input.dtype)
@@ -287,7 +286,7 @@ def glu(input: Array, dim: int = -1):
 
 @op(where="", node="RreluWithNoiseBackward0")
 def rrelu_with_noise(input: Array, noise: Array):
-    """``input`` where positive, else ``input`` times its own slope in ``noise``."""
+    """``input`` where it is positive, else ``input * noise``."""
     return _floating("rrelu_with_noise_out_cpu", lambda x, n: jnp.where(x > 0, x, x * n), input, noise)
 
 

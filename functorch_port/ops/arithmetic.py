@@ -50,7 +50,7 @@ def _scaled(other: jax.Array, alpha: Any) -> jax.Array:
 
 
 def check_factor(alpha: Any, *args: Any, name: str = "alpha") -> None:
-    """Refuse a factor that the common type of ``args`` is not multiplied by."""
+    """Refuse a factor that does not fit the common type of ``args``."""
     kind, result = _category(alpha), result_dtype(*args)
     if kind == "b" and result is not dtypes.bool_:
         raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
@@ -121,7 +121,7 @@ def mul(input: Array, other: Array):
 
 
 def _floor_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Floor of the exact quotient, which the floor of the rounded quotient is not."""
+    """The floor of the exact quotient; that of the rounded quotient may be 1 more."""
     if not is_inexact(a.dtype):
         return jnp.floor_divide(a, b)
     a, b = jnp.broadcast_arrays(a, b)
@@ -177,12 +177,12 @@ def true_divide(input: Array, other: Array):
 
 @pointwise_op("_reflected_divide", where="", rdunder=("__rtruediv__", "__rdiv__"), node="MulBackward0")
 def _reflected_divide(input: Array, other: Array):
-    """``number / tensor``, which PyTorch makes of the reciprocal."""
+    """``number / tensor``, as PyTorch computes it: by the reciprocal."""
     return mul(input, reciprocal(other))
 
 
 def _not_bool(*args: Any) -> np.dtype[Any]:
-    """The common type, where bools are counted as integers of 8 bits is not what PyTorch does: it refuses them."""
+    """The common type; two bools are refused."""
     common = result_dtype(*args)
     if common is dtypes.bool_:
         raise NotImplementedError("\"div_floor_cpu\" not implemented for 'Bool'")
@@ -198,20 +198,20 @@ def _not_bool(*args: Any) -> np.dtype[Any]:
     numbers=True,
 )
 def floor_divide(input: Array, other: Array):
-    """``input / other`` rounded down."""
+    """``input / other``, rounded down."""
     check_broadcast(input, other)
     return compute(_floor_quotient, _not_bool(input, other), input, other)
 
 
 @pointwise_op(inplace=True, dunder=("__mod__",), rdunder=("__rmod__",), check=_check_zero_divisor)
 def remainder(input: Array, other: Array):
-    """The remainder of division rounded down: it has the sign of ``other``."""
+    """The remainder of `floor_divide`; it has the sign of ``other``."""
     return elementwise(jnp.remainder, input, other)
 
 
 @pointwise_op(inplace=True, check=_check_zero_divisor)
 def fmod(input: TensorOnly, other: Array):
-    """The remainder of division rounded towards zero: it has the sign of ``input``."""
+    """The remainder of division rounded towards zero; it has the sign of ``input``."""
     return elementwise(jnp.fmod, input, other)
 
 
@@ -255,7 +255,7 @@ def _complex_abs_jvp(primals: Any, tangents: Any) -> Any:
 
 @pointwise_op(inplace=True)
 def sign(input: TensorOnly):
-    """-1, 0 or 1."""
+    """-1, 0 or 1, by the sign of each element."""
     if input.dtype.kind == "c":
         raise RuntimeError(
             "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
@@ -271,7 +271,7 @@ def sign(input: TensorOnly):
 
 @pointwise_op(inplace=True)
 def sgn(input: TensorOnly):
-    """`sign`; for complex numbers the number divided by its absolute value, 0 at 0."""
+    """`sign`; a complex number is divided by its absolute value, and 0 stays 0."""
     if input.dtype.kind != "c":
         return sign(input)
     size = jnp.abs(lax.stop_gradient(input))
@@ -281,13 +281,13 @@ def sgn(input: TensorOnly):
 
 @pointwise_op(differentiable=False)
 def signbit(input: TensorOnly):
-    """Whether the sign bit is set."""
+    """Whether the sign bit is set: for negative numbers and -0.0."""
     return jnp.signbit(input) if is_inexact(input.dtype) else input < 0
 
 
 @pointwise_op(inplace=True)
 def copysign(input: TensorOnly, other: Array):
-    """The size of ``input`` with the sign of ``other``."""
+    """The magnitude of ``input`` with the sign of ``other``."""
     return elementwise_float(
         lambda a, b: jnp.where(a == 0, 0.0, a * sign(a)).astype(a.dtype) * _plus_minus(b), input, other
     )
@@ -351,9 +351,8 @@ def addcdiv(input: TensorOnly, tensor1: TensorOnly, tensor2: TensorOnly, *, valu
     if not any(is_inexact(x.dtype) for x in (tensor1, tensor2)):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a "
-            "true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as "
-            "(input + value * "
-            "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / "
+            "true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value "
+            "* torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / "
             "tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value "
             "* tensor1 / tensor2), for all dtypes."
         )

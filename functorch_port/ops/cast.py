@@ -35,7 +35,7 @@ def cast_array(x: Any, np_dtype: Any) -> Any:
 
     Floats outside of the range of an integer dtype give the result of an x86 processor.
     """
-    if x.dtype == np_dtype:  # a number that is weakly typed must not stay so
+    if x.dtype == np_dtype:  # a weak type must not stay weak
         return lax.convert_element_type(x, np_dtype) if getattr(x, "weak_type", False) else x
     kind = np_dtype.kind
     if x.dtype.kind == "c" and kind not in "cb":
@@ -179,8 +179,8 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
             if tracing.overlay and not tracing.overlay.transforms:
                 raise NotImplementedError(
-                    f"to({str(where)!r}) in a compiled function: its program runs on one device, {out.device}; move "
-                    "its inputs before the call, and its results after it"
+                    f"to({str(where)!r}) is not supported in a compiled function: it runs on one device, {out.device}. "
+                    "Move its inputs before the call, and its results after it"
                 )
             traced = bool(tracing.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
@@ -197,7 +197,7 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Convert to another dtype or device; returns this tensor itself if nothing changes.
 
-    Args: ``to(dtype)``, ``to(device, dtype=None)`` or ``to(other)``; ``copy=True`` always copies.
+    Forms: ``to(dtype)``, ``to(device, dtype=None)`` and ``to(other)``. ``copy=True`` always copies.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
     """
@@ -210,18 +210,17 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     device, copy = kwargs.get("device"), kwargs.get("copy", False)
     dtype = dtypes.PYTHON.get(dtype, dtype)
     rest = [*args, *([kwargs["other"]] if "other" in kwargs else [])]
-    for position, arg in enumerate(rest):
+    flags = [arg for arg in rest if isinstance(arg, bool)]  # non_blocking and copy
+    for arg in rest:
         if isinstance(arg, type):
             arg = dtypes.PYTHON.get(arg, arg)
         if isinstance(arg, dtypes.dtype):
             dtype = arg
         elif isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
-        elif isinstance(arg, bool):
-            copy = copy or (arg if position == 3 else False)
-        elif arg is not None:
+        elif arg is not None and not isinstance(arg, bool):
             device = arg
-    return _to(self, dtype, device, copy, kwargs.get("memory_format"))
+    return _to(self, dtype, device, copy or flags[1:] == [True], kwargs.get("memory_format"))
 
 
 @composite("type", where="method")
@@ -246,13 +245,14 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @composite("cpu", where="method")
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """Move to the CPU."""
-    return _to(self, None, "cpu")
+    return _to(self, None, "cpu", memory_format=memory_format)
 
 
 @composite("cuda", where="method")
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """Move to a GPU."""
-    return _to(self, None, devices.device("cuda", device) if isinstance(device, int) else device or "cuda")
+    where = devices.device("cuda", device) if isinstance(device, int) else device or "cuda"
+    return _to(self, None, where, memory_format=memory_format)
 
 
 @composite("contiguous", where="method")
@@ -301,7 +301,7 @@ def zero_(self: Tensor) -> Tensor:
 def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tensor:
     """A tensor like this one, filled with a number.
 
-    If nothing has to be recorded, nothing is compiled, unlike for ``operation``: a model has many shapes to fill.
+    Unless autograd must record it, this compiles nothing, unlike ``operation``: a model has many shapes to fill.
     """
     array = tensor._look()
     if (
@@ -320,7 +320,7 @@ def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tens
 
 @composite("resize_", where="method")
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
-    """Resize in place; elements keep their order, new ones are zero."""
+    """Resize in place; elements keep their order, and new ones are 0."""
     shape = _shape(size, "resize_")
     if shape == self.shape:
         return self

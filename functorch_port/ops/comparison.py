@@ -34,7 +34,7 @@ from ._common import (
 
 @pointwise_op("_compared", where="", node=lambda static: static["node"])
 def _compared(result: Array, inputs: Arrays, node: str):
-    """What a comparison put in the place of an input: it does not depend on the inputs as far as gradients go."""
+    """The result of an in-place comparison; the gradient of its inputs is 0."""
     return result
 
 
@@ -107,49 +107,49 @@ def isclose(
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """Whether all values are close; a Python bool."""
+    """Whether `isclose` holds for all elements, as a Python bool."""
     return bool(bind.function("isclose")(input, other, rtol, atol, equal_nan).all())  # type: ignore[attr-defined]
 
 
 @composite()
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether shapes and all values are equal; a Python bool."""
+    """Whether the shapes and all elements are equal, as a Python bool."""
     return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())  # type: ignore[attr-defined]
 
 
 @pointwise_op(differentiable=False)
 def isnan(input: TensorOnly):
-    """Whether a value is not a number."""
+    """Whether each element is NaN."""
     return jnp.isnan(input)
 
 
 @pointwise_op(differentiable=False)
 def isinf(input: TensorOnly):
-    """Whether a value is infinite."""
+    """Whether each element is infinite."""
     return jnp.isinf(input)
 
 
 @pointwise_op(differentiable=False)
 def isfinite(input: TensorOnly):
-    """Whether a value is neither infinite nor nan."""
+    """Whether each element is neither infinite nor NaN."""
     return jnp.isfinite(input)
 
 
 @pointwise_op(differentiable=False)
 def isposinf(input: TensorOnly):
-    """Whether a value is plus infinity."""
+    """Whether each element is plus infinity."""
     return jnp.isposinf(input)
 
 
 @pointwise_op(differentiable=False)
 def isneginf(input: TensorOnly):
-    """Whether a value is minus infinity."""
+    """Whether each element is minus infinity."""
     return jnp.isneginf(input)
 
 
 @pointwise_op(differentiable=False)
 def isreal(input: TensorOnly):
-    """Whether a value has no imaginary part."""
+    """Whether the imaginary part of each element is 0."""
     return jnp.isreal(input)
 
 
@@ -158,7 +158,7 @@ def isreal(input: TensorOnly):
 
 @pointwise_op("_where", where="", node="WhereBackward0", fits={"input": CONVERTED, "other": CONVERTED})
 def where(condition: Array, input: Array, other: Array):
-    """``input`` where the condition holds, else ``other``."""
+    """``input`` where ``condition`` is True, else ``other``."""
     if condition.dtype.kind != "b" and condition.dtype != np.uint8:
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition)}"
@@ -169,7 +169,7 @@ def where(condition: Array, input: Array, other: Array):
 
 @pointwise_op("clamp", "clip", inplace=True, node="ClampBackward1", fits={"min": COMMON, "max": COMMON})
 def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None):
-    """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
+    """``input`` limited to [``min``, ``max``], or ``max`` where ``min > max``; the gradient at a limit is 1."""
     bounds = [b for b in (min, max) if b is not None]
     if not bounds:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
@@ -189,7 +189,7 @@ def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None)
 
 @pointwise_op(inplace=True, fits={"min": COMMON})
 def clamp_min(input: TensorOnly, min: Array):
-    """``input``, at least ``min``."""
+    """The larger of ``input`` and ``min``."""
     not_implemented("maximum_cpu", input, min, kinds="c")
     check_broadcast(input, min)
     return _at_least(*promote(input, min))
@@ -197,7 +197,7 @@ def clamp_min(input: TensorOnly, min: Array):
 
 @pointwise_op(inplace=True, fits={"max": COMMON})
 def clamp_max(input: TensorOnly, max: Array):
-    """``input``, at most ``max``."""
+    """The smaller of ``input`` and ``max``."""
     not_implemented("minimum_cpu", input, max, kinds="c")
     check_broadcast(input, max)
     return _at_most(*promote(input, max))
@@ -228,7 +228,7 @@ def _along(out: jax.Array, *parts: tuple[Callable[[jax.Array], jax.Array], Any])
 
 
 def _limited(fn: Any, primals: Any, tangents: Any, inside: Any, outside: Any) -> Any:
-    """Where both are equal the gradient is that of the first; a nan has none."""
+    """The gradient of equal values goes to the first of them; NaN has none."""
     (x, limit), (dx, dlimit) = primals, tangents
     by_x, by_limit = (lambda t, where=where: jnp.where(where(x, limit), t, 0) for where in (inside, outside))
     out = fn(x, limit)
@@ -241,26 +241,26 @@ _at_most.defjvp(_at_most_jvp, symbolic_zeros=True)
 
 @pointwise_op()
 def maximum(input: TensorOnly, other: TensorOnly):
-    """The larger of both, nan if one is; at ties the gradient is shared."""
+    """The larger of two elements, NaN if one of them is; equal elements share the gradient."""
     return elementwise(jnp.maximum, *_ordered("maximum", input, other))
 
 
 @pointwise_op()
 def minimum(input: TensorOnly, other: TensorOnly):
-    """The smaller of both, nan if one is; at ties the gradient is shared."""
+    """The smaller of two elements, NaN if one of them is; equal elements share the gradient."""
     return elementwise(jnp.minimum, *_ordered("minimum", input, other))
 
 
 @pointwise_op()
 def fmax(input: TensorOnly, other: TensorOnly):
-    """The larger of both, ignoring nan."""
+    """The larger of two elements; NaN only if both are."""
     no_complex("fmax not implemented for complex tensors.", input, other)
     return elementwise(lambda a, b: jnp.where((a >= b) | (b != b), a, b), input, other)
 
 
 @pointwise_op()
 def fmin(input: TensorOnly, other: TensorOnly):
-    """The smaller of both, ignoring nan."""
+    """The smaller of two elements; NaN only if both are."""
     no_complex("fmin not implemented for complex tensors.", input, other)
     return elementwise(lambda a, b: jnp.where((a <= b) | (b != b), a, b), input, other)
 
@@ -269,7 +269,7 @@ def fmin(input: TensorOnly, other: TensorOnly):
 def nan_to_num(
     input: TensorOnly, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ):
-    """Numbers in the place of nan and of the infinities."""
+    """Replace NaN (by 0) and the infinities (by the dtype's largest and smallest number), or by the given numbers."""
     if not is_inexact(input.dtype):
         return input
     if input.dtype.kind == "c":
@@ -284,7 +284,7 @@ def nan_to_num(
 
 @pointwise_op(inplace=True, differentiable=False)
 def heaviside(input: TensorOnly, values: TensorOnly):
-    """0 below zero, 1 above, ``values`` at zero."""
+    """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0."""
     if input.dtype != values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return elementwise(lambda x, v: jnp.where(x == 0, v, (x > 0).astype(x.dtype)), input, values)

@@ -1,4 +1,4 @@
-"""Complex numbers: their parts, conjugate and angle, and as pairs of real ones (`view_as_real`, `view_as_complex`)."""
+"""Complex numbers: parts, conjugate, angle, and views as pairs of real numbers (`view_as_real`, `view_as_complex`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._common import check_broadcast, elementwise_float, type_name
 
 @composite(where="torch")
 def real(input: Tensor) -> Tensor:
-    """The real part; real tensors as they are."""
+    """The real part, as a view; a real tensor is returned itself."""
     if not isinstance(input, Tensor):
         raise TypeError(f"real(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return bind.function("_real")(input) if input.is_complex() else input
@@ -32,7 +32,7 @@ def _real(input: TensorOnly):
 
 @op("imag", where="torch", view=True)
 def imag(input: TensorOnly):
-    """The imaginary part."""
+    """The imaginary part, as a view."""
     if input.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return jnp.imag(input)
@@ -54,7 +54,7 @@ Tensor.imag = _complex_part(lambda self: bind.function("imag")(self))  # type: i
 
 @composite(where="torch")
 def view_as_real(input: Tensor) -> Tensor:
-    """Complex numbers as pairs in a last dimension of size 2."""
+    """A view of complex numbers as pairs, in a new last dimension of size 2."""
     if input._turned()[0]:
         raise RuntimeError(
             "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
@@ -74,7 +74,7 @@ def _view_as_real(input: TensorOnly):
 
 @composite(where="torch")
 def view_as_complex(input: Tensor) -> Tensor:
-    """Pairs in the last dimension, which lie side by side, as complex numbers."""
+    """A view of the pairs in the last dimension as complex numbers."""
     if input._view is not None and input.ndim and input.shape[-1] == 2:
         *strides, last = input._strides()
         if last != 1:
@@ -98,7 +98,7 @@ def _view_as_complex(input: TensorOnly):
 
 @pointwise_op()
 def angle(input: TensorOnly):
-    """The angle of a complex number; pi for negative real numbers."""
+    """The angle of complex numbers, in radians; pi for negative real numbers."""
     if input.dtype.kind == "c":
         return jnp.angle(input)
     return elementwise_float(_real_angle, input)
@@ -126,7 +126,7 @@ def _neg_view(input: TensorOnly):
 
 @composite()
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate, as a view; real tensors as they are."""
+    """The complex conjugate, as a view; a real tensor is returned itself."""
     if not isinstance(input, Tensor):
         raise TypeError(f"conj(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return bind.function("_conj")(input) if input.is_complex() else input
@@ -134,14 +134,14 @@ def conj(input: Tensor) -> Tensor:
 
 @pointwise_op(where="torch")
 def polar(abs: TensorOnly, angle: TensorOnly):
-    """The complex numbers of these absolute values and angles."""
+    """Complex numbers with the absolute values ``abs`` and the angles ``angle``."""
     check_broadcast(abs, angle)
     return lax.complex(*jnp.broadcast_arrays(abs * jnp.cos(angle), abs * jnp.sin(angle)))
 
 
 @pointwise_op("complex", where="torch")
 def complex_(real: TensorOnly, imag: TensorOnly):
-    """The complex numbers of these parts."""
+    """Complex numbers with the parts ``real`` and ``imag``."""
     if any(x.dtype.kind != "f" for x in (real, imag)):
         raise RuntimeError(
             f"Expected both inputs to be Half, Float or Double tensors but got {type_name(real)} and {type_name(imag)}"

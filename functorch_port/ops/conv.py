@@ -36,9 +36,8 @@ def _per_dim(value: Ints, n: int, what: str) -> tuple[int, ...]:
         return values * n
     if len(values) != n:
         raise RuntimeError(
-            f"expected {what} to be a single integer value or a list of {n} values to match the "
-            "convolution dimensions, "
-            f"but got {what}={list(values)}"
+            f"expected {what} to be a single integer value or a list of {n} values to match the convolution "
+            f"dimensions, but got {what}={list(values)}"
         )
     return values
 
@@ -196,7 +195,10 @@ def _conv_op(n: int) -> Any:
         return _convolve(f"conv{n}d", n, input, weight, bias, stride, padding, dilation, groups)
 
     conv.__name__ = f"conv{n}d"
-    conv.__doc__ = f"Convolution over {n} spatial dimension{'s' * (n > 1)}."
+    conv.__doc__ = (
+        f"Convolution over {n} spatial dimension{'s' * (n > 1)}: ``input`` (N, C, ...) and ``weight`` "
+        "(O, C / groups, ...) give (N, O, ...)."
+    )
     return op(f"conv{n}d", where="torch F", node="ConvolutionBackward0", order=convolution_order)(conv)
 
 

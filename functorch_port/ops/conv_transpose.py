@@ -1,9 +1,9 @@
 """Transposed convolutions (NCHW data, IOHW weights): the gradient of a convolution with respect to its input.
 
-There are two methods. The plain one puts zeros between the input's elements and convolves with the flipped kernel. The
-other one uses that output elements a stride apart see the same part of the kernel: the kernel splits into one small
-kernel per phase, all of them are one matrix product, and its results are interleaved. On a CPU, XLA takes much longer
-for the weight's gradient of the first method, so a CPU uses the second method for strided ones.
+There are two methods. The plain one puts zeros between the input's elements and convolves with the flipped kernel. In
+the other one, the kernel is split into phases, since output elements one stride apart use the same part of it. One
+matrix product computes all phases, whose results are then interleaved. A CPU uses this method for strides above 1: XLA
+takes much longer there for the weight's gradient of the plain method.
 """
 
 from __future__ import annotations
@@ -272,7 +272,10 @@ def _conv_transpose_op(n: int) -> Any:
         return _transposed(name, n, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
     conv_transpose.__name__ = name
-    conv_transpose.__doc__ = f"Transposed convolution over {n} spatial dimension{'s' * (n > 1)}."
+    conv_transpose.__doc__ = (
+        f"Transposed convolution over {n} spatial dimension{'s' * (n > 1)}: ``input`` (N, C, ...) and ``weight`` "
+        "(C, O / groups, ...) give (N, O, ...)."
+    )
     return op(
         name, where="torch F", node="ConvolutionBackward0", order=convolution_order if n == 2 else None
     )(conv_transpose)

@@ -1,4 +1,4 @@
-"""Copying variants of the views: `expand_copy` is `expand` with its own memory."""
+"""Copying forms of the view operations: `expand_copy` is `expand` with memory of its own."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def detach_copy(input: TensorOnly):
 def slice_copy(
     input: TensorOnly, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ):
-    """A copy of every ``step``-th slice from ``start`` to ``end``."""
+    """A copy of ``input[start:end:step]`` along ``dim``."""
     if step <= 0:
         raise RuntimeError("slice step must be positive")
     axis = wrap_dim(dim, input.ndim)
@@ -100,14 +100,14 @@ def _parts(input: Tensor, sizes: Sequence[int], dim: int, name: str) -> tuple[Te
 @composite(where="torch")
 @with_out
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Copies of the chunks of ``split_size`` along ``dim``; the last may be smaller."""
+    """Copies of the parts that `split` returns."""
     return _parts(input, split_sizes_of(input, split_size, dim), dim, "Split")
 
 
 @composite(where="torch")
 @with_out
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Copies of the chunks of sizes ``split_sizes`` along ``dim``."""
+    """Copies of the parts that `split_with_sizes` returns."""
     sizes = [operator.index(n) for n in split_sizes]
     check_split_sizes(input, sizes, dim)
     return _parts(input, sizes, dim, "SplitWithSizes")
@@ -131,7 +131,7 @@ def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @composite("narrow_copy")
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A copy of `narrow`."""
+    """A copy of the `narrow` view."""
     if length < 0 and input.ndim:
         size = input.shape[wrap_dim(dim, input.ndim)]
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")

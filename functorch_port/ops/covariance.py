@@ -45,7 +45,7 @@ def _check_signs(input: Any, *, correction: int = 1, fweights: Any = None, aweig
 def cov(
     input: TensorOnly, *, correction: int = 1, fweights: Array | None = None, aweights: Array | None = None
 ):
-    """The covariance matrix of variables (rows) over observations (columns)."""
+    """The covariance matrix of the variables (rows) over the observations (columns)."""
     if input.ndim > 2:
         raise RuntimeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"

@@ -203,8 +203,8 @@ def ctc_loss(
 ):
     """The loss of log-probabilities (T, N, C) for labels (N, S) or concatenated labels; ``longest`` bounds S.
 
-    The gradient is PyTorch's, which assumes that ``log_probs`` are the result of `log_softmax`: it adds every frame's
-    probabilities, which the gradient of `log_softmax` subtracts again.
+    The gradient is PyTorch's, which is right only if ``log_probs`` come from `log_softmax`: it has an extra term that
+    the gradient of `log_softmax` takes away.
     """
     _check(log_probs, targets, input_lengths, target_lengths, blank)
     frames, labels = input_lengths.astype(np.int32), target_lengths.astype(np.int32)

@@ -1,4 +1,4 @@
-"""Running sums, products, maxima and minima: `cumsum`, `cumprod`, `cummax`, `logcumsumexp`, ..."""
+"""Cumulative sums, products, maxima and minima: `cumsum`, `cumprod`, `cummax`, `logcumsumexp`, ..."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from jax import lax
 from .._base import dtypes
 from .._run.registry import TensorOnly, op
 from ._common import INT64, at_least_1d, not_implemented, positions, take_along, wide, wrap_dim
+from .cast import cast_array
 from .reduction import _sum_dtype
 
 
 def _scan(fn: Any, input: jax.Array, dim: int, out: np.dtype[Any]) -> jax.Array:
     axis = wrap_dim(dim, input.ndim)
-    return fn(at_least_1d(input).astype(wide(out)), axis=axis).astype(out).reshape(input.shape)
+    return fn(cast_array(at_least_1d(input), wide(out)), axis=axis).astype(out).reshape(input.shape)
 
 
 @op(inplace=True)
 def cumsum(input: TensorOnly, dim: int, *, dtype: dtypes.dtype | None = None):
-    """Running sums along ``dim``."""
+    """The cumulative sum along ``dim``."""
     return _scan(lax.cumsum, input, dim, _sum_dtype(input, dtype))
 
 
 @op(inplace=True)
 def cumprod(input: TensorOnly, dim: int, *, dtype: dtypes.dtype | None = None):
-    """Running products along ``dim``."""
+    """The cumulative product along ``dim``."""
     return _scan(lax.cumprod, input, dim, _sum_dtype(input, dtype))
 
 
 @op()
 def logcumsumexp(input: TensorOnly, dim: int):
-    """``log(cumsum(exp(input)))`` without overflow."""
+    """``log(cumsum(exp(input)))`` along ``dim``, without overflow."""
     return _scan(lax.cumlogsumexp, input, dim, input.dtype)
 
 
 def _running(better: Any, input: jax.Array, dim: int) -> tuple[jax.Array, jax.Array]:
-    """Running extremum and its last place; nan, once met, stays."""
+    """The cumulative extremum and its last index; from the first NaN on it is NaN."""
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
     fixed = lax.stop_gradient(x)
@@ -55,13 +56,13 @@ def _running(better: Any, input: jax.Array, dim: int) -> tuple[jax.Array, jax.Ar
 
 @op(returns=("values", "indices"))
 def cummax(input: TensorOnly, dim: int):
-    """Running maxima along ``dim`` and where they are."""
+    """The cumulative maximum along ``dim``, and its last index."""
     not_implemented("cummax_cpu", input, kinds="c")
     return _running(jnp.greater_equal, input, dim)
 
 
 @op(returns=("values", "indices"))
 def cummin(input: TensorOnly, dim: int):
-    """Running minima along ``dim`` and where they are."""
+    """The cumulative minimum along ``dim``, and its last index."""
     not_implemented("cummin_cpu", input, kinds="c")
     return _running(jnp.less_equal, input, dim)

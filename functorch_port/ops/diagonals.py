@@ -15,7 +15,7 @@ from ._common import index_dtype, wrap_dim
 
 @op(view=True)
 def diagonal(input: TensorOnly, offset: int = 0, dim1: int = 0, dim2: int = 1):
-    """A diagonal of the matrices in two dimensions, as the last dimension."""
+    """A view of the diagonals of matrices in ``dim1`` and ``dim2``, as the last dimension."""
     a, b = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -40,19 +40,19 @@ def _triangle(name: str, input: jax.Array, keep: Any) -> jax.Array:
 
 @op(inplace=True)
 def tril(input: TensorOnly, diagonal: int = 0):
-    """The lower triangle, zeros above."""
+    """The lower triangle up to ``diagonal``, with zeros above it."""
     return _triangle("tril", input, lambda offset: offset <= diagonal)
 
 
 @op(inplace=True)
 def triu(input: TensorOnly, diagonal: int = 0):
-    """The upper triangle, zeros below."""
+    """The upper triangle from ``diagonal`` on, with zeros below it."""
     return _triangle("triu", input, lambda offset: offset >= diagonal)
 
 
 @op()
 def diag_embed(input: TensorOnly, offset: int = 0, dim1: int = -2, dim2: int = -1):
-    """Matrices with the last dimension on a diagonal."""
+    """Matrices in ``dim1`` and ``dim2``, with the last dimension of ``input`` on a diagonal."""
     ndim = input.ndim + 1
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
@@ -67,7 +67,7 @@ def diag_embed(input: TensorOnly, offset: int = 0, dim1: int = -2, dim2: int = -
 
 @op(node="DiagonalBackward0_copy")
 def diag(input: TensorOnly, diagonal: int = 0):
-    """A matrix with the vector on a diagonal, or a copy of a matrix's diagonal."""
+    """The matrix with a vector on its diagonal, or a copy of a matrix's diagonal."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
@@ -77,5 +77,5 @@ def diag(input: TensorOnly, diagonal: int = 0):
 
 @op(node="DiagEmbedBackward0")
 def diagflat(input: TensorOnly, offset: int = 0):
-    """A matrix with all elements on a diagonal."""
+    """The matrix with all elements of ``input`` on its diagonal."""
     return diag_embed(input.reshape(-1), offset)

@@ -1,4 +1,4 @@
-"""Differences of neighbours, and integrals: `diff`, `gradient`, `trapezoid`, `cumulative_trapezoid`."""
+"""Differences and integrals: `diff`, `gradient`, `trapezoid`, `cumulative_trapezoid`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from .reduction import sum
 def diff(
     input: TensorOnly, n: int = 1, dim: int = -1, prepend: Array | None = None, append: Array | None = None
 ):
-    """The ``n``-th differences of neighbours along ``dim``."""
+    """The ``n``-th difference along ``dim`` of ``prepend``, ``input`` and ``append``, joined."""
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     axis = wrap_dim(dim, input.ndim)
-    out = jnp.concatenate([part for part in (prepend, input, append) if part is not None], axis=axis)
+    parts = [part for part in (prepend, input, append) if part is not None]
+    for part in parts:
+        _check_joined(part.shape, input.shape, axis)
+    out = jnp.concatenate(parts, axis=axis)
     for _ in range(min(n, out.shape[axis])):
         low = lax.slice_in_dim(out, 0, -1, axis=axis)
         high = lax.slice_in_dim(out, 1, None, axis=axis)
@@ -35,28 +38,43 @@ def diff(
     return out
 
 
+def _check_joined(shape: tuple[int, ...], wanted: tuple[int, ...], axis: int) -> None:
+    if len(shape) != len(wanted):
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for d, (n, m) in enumerate(zip(shape, wanted, strict=True)):
+        if d != axis and n != m:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                f"differencing dimension; input.size({d}) = {m}, but got tensor.size({d}) = {n}"
+            )
+
+
 @op("trapezoid", "trapz", where="torch", node="MulBackward1")
 @rounded_once
 def trapezoid(y: TensorOnly, x: TensorOnly | None = None, *, dx: Scalar = 1, dim: int = -1):
-    """The integral along ``dim`` by the trapezoidal rule."""
-    return sum(_trapezoids(y, x, dx, dim), dim)
+    """The integral along ``dim`` by the trapezoidal rule, at the points ``x`` or at points ``dx`` apart."""
+    return sum(_trapezoids("trapezoid", y, x, dx, dim), dim)
 
 
 @op(where="torch", node="CumsumBackward0")
 def cumulative_trapezoid(y: TensorOnly, x: TensorOnly | None = None, *, dx: Scalar = 1, dim: int = -1):
-    """The running integral along ``dim`` by the trapezoidal rule."""
-    return cumsum(_trapezoids(y, x, dx, dim), dim)
+    """The cumulative `trapezoid` along ``dim``."""
+    return cumsum(_trapezoids("cumulative_trapezoid", y, x, dx, dim), dim)
 
 
-def _trapezoids(y: jax.Array, x: jax.Array | None, dx: Any, dim: int) -> jax.Array:
+def _trapezoids(name: str, y: jax.Array, x: jax.Array | None, dx: Any, dim: int) -> jax.Array:
     """The area between each two neighbours along ``dim``."""
     axis = wrap_dim(dim, y.ndim)
+    if not y.shape[axis]:
+        return y.astype(float_dtype(y))
     pairs = lax.slice_in_dim(y, 1, None, axis=axis) + lax.slice_in_dim(y, 0, -1, axis=axis)
     if x is None:
         return elementwise(lambda s, d: s * d / 2, *_floats(pairs, dx))
-    gaps = jnp.diff(x) if x.ndim == 1 else jnp.diff(x, axis=axis)
     if x.ndim == 1:
-        gaps = gaps.reshape([-1 if d == axis else 1 for d in range(y.ndim)])
+        if x.size != y.shape[axis]:
+            raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+        x = x.reshape([-1 if d == axis else 1 for d in range(y.ndim)])
+    gaps = jnp.diff(x.reshape((1,) * (y.ndim - x.ndim) + x.shape), axis=axis)
     return elementwise(lambda s, d: s * d / 2, *_floats(pairs, gaps))
 
 
@@ -66,7 +84,7 @@ def _floats(x: jax.Array, other: Any) -> tuple[Any, Any]:
 
 @op("_gradient", where="", node="AddBackward0")
 def _gradient(input: TensorOnly, spacing: Arrays, dim: tuple[int, ...], edge_order: int):
-    """Central differences along each of ``dim``, at coordinates or in steps; one-sided at the edges."""
+    """Central differences along each of ``dim``, one-sided at the edges; ``spacing`` has coordinates or steps."""
     return tuple(
         _central(input, h, wrap_dim(d, input.ndim), edge_order) for h, d in zip(spacing, dim, strict=True)
     )
@@ -92,8 +110,8 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     """The numerical gradient by central differences, one tensor per dimension.
 
     Args:
-        spacing: one step for all dimensions, or a list with a step or a vector of coordinates for each.
-        dim: the dimensions; all by default.
+        spacing: one step for all dimensions, or a list with a step or a vector of coordinates for each dimension.
+        dim: the dimensions. Default: all.
         edge_order: 1 or 2, the order of the one-sided differences at the edges.
     """
     if edge_order not in (1, 2):

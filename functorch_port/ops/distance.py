@@ -40,7 +40,7 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08):
 
 def _unit(x: jax.Array, dim: tuple[int, ...], eps: float) -> jax.Array:
     norm = vector_norm_of(x, 2.0, dim, True)
-    # the floor is for safety only: the gradient passes as if it were not there
+    # the gradient ignores the lower limit of the norm
     return x / (norm + jax.lax.stop_gradient(jnp.maximum(norm, eps) - norm))
 
 

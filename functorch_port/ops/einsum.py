@@ -82,7 +82,7 @@ def _einsum(equation: str, operands: Arrays):
 
 @composite(where="torch")
 def einsum(*args: Any) -> Tensor:
-    """Einstein summation: ``einsum("ij,jk->ik", a, b)``, or operands with lists of subscripts."""
+    """Einstein summation: ``einsum("ij,jk->ik", a, b)`` or ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
     if len(args) < 2:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "

@@ -47,9 +47,9 @@ def _offsets_error(length: int, begin: Any) -> Exception:
             f"However, got {begin[0]}"
         )
     falling = np.flatnonzero(begin[1:] < begin[:-1])
-    if falling.size:  # there PyTorch reads what lies beside the indices
+    if falling.size:  # PyTorch reads beyond the indices
         i = falling[0] + 1
-        return RuntimeError(f"offsets must not fall, but offsets[{i}] is {begin[i]} after {begin[i - 1]}")
+        return RuntimeError(f"offsets must not decrease, but offsets[{i}] is {begin[i]} after {begin[i - 1]}")
     return RuntimeError(
         f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {begin[-1]}"
     )
@@ -197,7 +197,7 @@ def embedding_bag_parts(
     bags = _Bags(indices, offsets, include_last_offset)
     dtype = jnp.promote_types(indices.dtype, offsets.dtype)
     bag = jnp.minimum(bags.bag, max(bags.count - 1, 0)).astype(dtype)
-    if mode == "sum":  # without a gradient PyTorch counts the last offset too
+    if mode == "sum":  # without a gradient, PyTorch counts the last offset, too
         count = jnp.zeros(bags.count if requires_grad else offsets.shape[0], dtype)
         return bag, count, count
     keep = indices != padding_idx if padding_idx >= 0 else jnp.ones(indices.shape, bool)

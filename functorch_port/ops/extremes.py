@@ -1,4 +1,4 @@
-"""The largest and the smallest values, and where they are: `max`, `amax`, `argmax`, `aminmax`, ..."""
+"""Maxima and minima, and their indices: `max`, `amax`, `argmax`, `aminmax`, ..."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def min_all(input: TensorOnly):
 
 
 def _pick(name: str, input: jax.Array, dim: int, keepdim: bool) -> tuple[jax.Array, jax.Array]:
-    """Values and indices of an extremum along one dimension: the gradient goes to the picked element alone."""
+    """An extremum along one dimension, and its index; the whole gradient goes to that element."""
     _check_not_empty(name, input, dim)
     index = _arg(name, lax.stop_gradient(input), dim, True)
     values = take_along(input, index, wrap_dim(dim, input.ndim))
@@ -66,13 +66,13 @@ def _pick(name: str, input: jax.Array, dim: int, keepdim: bool) -> tuple[jax.Arr
 
 @op("_max_dim", where="", node="MaxBackward0", return_type="max", returns=("values", "indices"))
 def max_dim(input: TensorOnly, dim: int, keepdim: bool = False):
-    """The largest values along ``dim`` and where they are."""
+    """The maximum along ``dim``, and its index."""
     return _pick("max", input, dim, keepdim)
 
 
 @op("_min_dim", where="", node="MinBackward0", return_type="min", returns=("values", "indices"))
 def min_dim(input: TensorOnly, dim: int, keepdim: bool = False):
-    """The smallest values along ``dim`` and where they are."""
+    """The minimum along ``dim``, and its index."""
     return _pick("min", input, dim, keepdim)
 
 
@@ -94,8 +94,7 @@ def _extremum(name: str, elementwise_name: str) -> Any:
 
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = (
-        f"The {name}imum of all values; with ``dim`` the values along it and where they are; with another tensor the "
-        f"elementwise `{elementwise_name}`."
+        f"The {name}imum of all elements, or along ``dim`` with its indices; or `{name}imum` of two tensors."
     )
     return composite(name)(fn)
 
@@ -106,7 +105,7 @@ _extremum("min", "minimum")
 
 @op()
 def amax(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
-    """The largest values over ``dim``; ties share the gradient."""
+    """The maximum over ``dim``; ties share the gradient."""
     not_implemented("max_values_cpu", input, kinds="c")
     _check_not_empty("amax", input, dim)
     from ._extremes import largest
@@ -116,7 +115,7 @@ def amax(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
 
 @op()
 def amin(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
-    """The smallest values over ``dim``; ties share the gradient."""
+    """The minimum over ``dim``; ties share the gradient."""
     not_implemented("min_values_cpu", input, kinds="c")
     _check_not_empty("amin", input, dim)
     from ._extremes import smallest
@@ -126,7 +125,7 @@ def amin(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
 
 @op(returns=("min", "max"))
 def aminmax(input: TensorOnly, *, dim: int | None = None, keepdim: bool = False):
-    """The smallest and the largest values."""
+    """The minimum and the maximum along ``dim``; ties share the gradient."""
     not_implemented("aminmax_cpu", input, kinds="c")
     if dim is None and input.size == 0:
         raise RuntimeError(
@@ -152,14 +151,14 @@ def _arg(name: str, input: jax.Array, dim: int | None, keepdim: bool) -> jax.Arr
 
 @op(differentiable=False)
 def argmax(input: TensorOnly, dim: int | None = None, keepdim: bool = False):
-    """Where the largest value is, the first one at ties."""
+    """The index of the first maximum along ``dim``, or in the flattened tensor."""
     _check_arg("argmax", input, dim)
     return _arg("max", input, dim, keepdim).astype(INT64)
 
 
 @op(differentiable=False)
 def argmin(input: TensorOnly, dim: int | None = None, keepdim: bool = False):
-    """Where the smallest value is, the first one at ties."""
+    """The index of the first minimum along ``dim``, or in the flattened tensor."""
     _check_arg("argmin", input, dim)
     return _arg("min", input, dim, keepdim).astype(INT64)
 

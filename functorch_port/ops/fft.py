@@ -147,9 +147,19 @@ def _many(name: str, kind: str, inverse: bool, x: jax.Array, s: Sizes, dim: Size
 _FAMILIES = {
     "fft": ("complex", False, "FftC2CBackward0", "The discrete Fourier transform"),
     "ifft": ("complex", True, "FftC2CBackward0", "The inverse of `fft`"),
-    "rfft": ("to_half", False, "FftR2CBackward0", "The half of `fft` that determines it, of a real signal"),
+    "rfft": (
+        "to_half",
+        False,
+        "FftR2CBackward0",
+        "The `fft` of a real signal, without the half that is a conjugate",
+    ),
     "irfft": ("from_half", True, "FftC2RBackward0", "The inverse of `rfft`"),
-    "hfft": ("from_half", False, "FftC2RBackward0", "The real `fft` of a signal given by half of it"),
+    "hfft": (
+        "from_half",
+        False,
+        "FftC2RBackward0",
+        "The `fft` of a Hermitian signal, from one half of it; it is real",
+    ),
     "ihfft": ("to_half", True, "ConjBackward0", "The inverse of `hfft`"),
 }
 
@@ -174,7 +184,11 @@ def _register(name: str, kind: str, inverse: bool, node: str, what: str) -> None
     ):
         return _many(f"{name}n", kind, inverse, input, s, dim, norm)
 
-    for fn, suffix, over in ((one, "", ""), (two, "2", ", two dimensions"), (many, "n", ", any dimensions")):
+    for fn, suffix, over in (
+        (one, "", ""),
+        (two, "2", ", in two dimensions"),
+        (many, "n", ", in many dimensions"),
+    ):
         fn.__doc__ = f"{what}{over}."
         fn.__name__ = fn.__qualname__ = f"{name}{suffix}"
         op(
@@ -240,20 +254,16 @@ def fftfreq(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
-    """The frequencies of the elements of `fft`, for samples ``d`` apart.
-
-    Args:
-        n: the number of samples.
-        d: the distance between samples. Default: 1.0.
+    """The frequencies of the elements of the `fft` of ``n`` samples that are ``d`` apart.
 
     Example:
         >>> import functorch_port as torch
         >>> torch.fft.fftfreq(4)
         tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.fft.fftfreq.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.fft.fftfreq.html
     """
     numbers = np.arange(n) if isinstance(n, int) else None
     if numbers is not None:
@@ -271,20 +281,16 @@ def rfftfreq(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
-    """The frequencies of the elements of `rfft`, for samples ``d`` apart.
-
-    Args:
-        n: the number of samples.
-        d: the distance between samples. Default: 1.0.
+    """The frequencies of the elements of the `rfft` of ``n`` samples that are ``d`` apart.
 
     Example:
         >>> import functorch_port as torch
         >>> torch.fft.rfftfreq(4)
         tensor([0.0000, 0.2500, 0.5000])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.fft.rfftfreq.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.fft.rfftfreq.html
     """
     numbers = np.arange(n // 2 + 1) if isinstance(n, int) else None
     return _frequencies("rfftfreq", n, numbers, d, dtype, (device, requires_grad, out))

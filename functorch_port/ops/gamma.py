@@ -140,7 +140,7 @@ op("multigammaln", where="special", node="MvlgammaBackward0")(mvlgamma)
 
 @pointwise_op(where="special", node="SpecialZetaBackward0")
 def zeta(input: Array, other: Array):
-    """The Hurwitz zeta function; not differentiable in ``input``."""
+    """The Hurwitz zeta function: the sum over k of ``(other + k)**-input``; not differentiable in ``input``."""
     only_single_and_double("zeta_cpu", input, other)
     return elementwise_float(lambda s, q: hurwitz(*jnp.broadcast_arrays(s, q)), input, other)
 
@@ -153,13 +153,13 @@ def _fraction(fn: Any, kernel: str, input: jax.Array, other: jax.Array) -> jax.A
 
 @pointwise_op("igamma", inplace=True)
 def igamma(input: TensorOnly, other: TensorOnly):
-    """The regularised lower incomplete gamma function."""
+    """The regularized lower incomplete gamma function P(``input``, ``other``)."""
     return _fraction(_igamma, "igamma_cpu", input, other)
 
 
 @pointwise_op("igammac", inplace=True)
 def igammac(input: TensorOnly, other: TensorOnly):
-    """The regularised upper incomplete gamma function."""
+    """The regularized upper incomplete gamma function Q(``input``, ``other``)."""
     return _fraction(_igammac, "igammac_cpu", input, other)
 
 

@@ -40,7 +40,7 @@ _NODE_OF = {"i": "SelectBackward0", "s": "SliceBackward0", "n": "UnsqueezeBackwa
 
 
 def _basic_node(static: dict[str, Any]) -> str:
-    """The node's name: PyTorch applies the parts in turn, and the last one that has an effect names it."""
+    """The node's name: PyTorch applies the parts in turn, and the last one with an effect gives the name."""
     acting = [part[0] for part in static["spec"] if part[0] != ":"]
     return _NODE_OF[acting[-1] if acting else ":"]
 
@@ -230,7 +230,7 @@ def _leading_ones(shape: Any, ndim: int) -> int:
 
 @op("mask_put", where="", node="IndexPutBackward0", edges=("input", "value"), fits={"value": ASSIGNED})
 def mask_put(input: Array, mask: Array, value: Array) -> Any:
-    """``input`` with the single ``value`` where ``mask`` (of the leading dimensions) is true."""
+    """``input`` with one ``value`` where ``mask``, over the leading dimensions, is True."""
     mask = mask.reshape(mask.shape + (1,) * (input.ndim - mask.ndim))
     return jnp.where(mask, _cast_value(value, input.dtype), input)
 
@@ -388,7 +388,7 @@ def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
 
 
 def _plain(raw: Any, shape: tuple[int, ...]) -> tuple[list[Any], tuple[Any, ...]] | None:
-    """The starts and spec of an index of only numbers in range and slices; None for another one."""
+    """The starts and spec of an index that has only valid integers and slices, else None."""
     items = raw if type(raw) is tuple else (raw,)
     if len(items) > len(shape):
         return None
@@ -431,7 +431,7 @@ def _scalar_refusal(raw: Any) -> str:
 
 
 def _one_or_none(flag: bool) -> Tensor:
-    """The index of a new first dimension that keeps all or nothing."""
+    """The index into a new dimension of size 1 that keeps all or nothing."""
     with tracing.x64():
         return wrap(jnp.zeros((int(flag),), jnp.int64))
 

@@ -170,7 +170,7 @@ def _grid_sample(input: Any, grid: Any, mode: int, padding: int, align_corners: 
 def grid_sampler_2d(
     input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
 ):
-    """Sample images (N, C, H, W) at ``grid`` (N, H', W', 2), in coordinates from -1 to 1."""
+    """Sample images (N, C, H, W) at ``grid`` (N, H', W', 2), in coordinates from -1 to 1; see `grid_sampler`."""
     return _grid_sample(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
@@ -178,7 +178,7 @@ def grid_sampler_2d(
 def grid_sampler_3d(
     input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
 ):
-    """Sample volumes (N, C, D, H, W) at ``grid`` (N, D', H', W', 3), in coordinates from -1 to 1."""
+    """Sample volumes (N, C, D, H, W) at ``grid`` (N, D', H', W', 3), from -1 to 1; see `grid_sampler`."""
     return _grid_sample(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
@@ -186,7 +186,12 @@ def grid_sampler_3d(
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    """`grid_sampler_2d` or `grid_sampler_3d`, by the input's number of dimensions."""
+    """`grid_sampler_2d` or `grid_sampler_3d`, by the number of dimensions of ``input``.
+
+    Args:
+        interpolation_mode: 0 for bilinear (or trilinear), 1 for nearest, 2 for bicubic.
+        padding_mode: what is outside: 0 for zeros, 1 for the border, 2 for the reflected image.
+    """
     chosen = function(f"grid_sampler_{3 if input.dim() == 5 else 2}d")
     return chosen(input, grid, interpolation_mode, padding_mode, align_corners)
 

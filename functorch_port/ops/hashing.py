@@ -11,7 +11,7 @@ from ._common import Dims, not_implemented, wrap_dims
 
 @op(differentiable=False)
 def hash_tensor(input: TensorOnly, dim: Dims = (), *, keepdim: bool = False, mode: int = 0):
-    """The exclusive or of the bits of the elements as 64-bit floats or integers."""
+    """The exclusive or over ``dim`` of the bits of the elements, as float64, int64 or uint64."""
     if mode != 0:
         raise RuntimeError("Unknown hash_tensor mode")
     not_implemented("xor_sum_cpu", input, kinds="c")

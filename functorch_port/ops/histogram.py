@@ -26,7 +26,7 @@ Range = tuple[float, ...] | None
 
 @op(differentiable=False)
 def histc(input: TensorOnly, bins: int = 100, min: float = 0, max: float = 0):
-    """Count values in ``bins`` equal bins from ``min`` to ``max`` (those of the data if both are 0)."""
+    """Count values in ``bins`` equal bins from ``min`` to ``max``; if these are equal, those of the data."""
     not_implemented("histogram_cpu", input, kinds="biuc")
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
@@ -167,7 +167,7 @@ def _histogram(
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Any:
-    """Count values (or sum weights) in ``bins`` equal bins, or between the edges ``bins``; also returns the edges."""
+    """The number (or weight) of values in ``bins`` equal bins, or between the edges ``bins``; and the edges."""
     if not isinstance(bins, int | Tensor) or isinstance(bins, bool):
         raise TypeError(
             f"histogram(): argument 'bins' (position 2) must be Tensor or int, not {type(bins).__name__}"
@@ -186,7 +186,7 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """Count points (the last dimension) or sum their weights in cells; also returns the edges per dimension."""
+    """The number (or weight) of points, vectors in the last dimension, in each cell; and the edges by dimension."""
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     n = input.shape[-1]

@@ -30,7 +30,7 @@ def _qr_without_q(A: jax.Array) -> jax.Array:
 
 @op("qr", where="linalg", return_type="linalg_qr", returns=("Q", "R"), node="LinalgQrBackward0")
 def linalg_qr(A: TensorOnly, mode: str = "reduced"):
-    """The QR decomposition."""
+    """The QR decomposition ``A = Q R``; ``mode`` is "reduced", "complete", or "r" for R alone."""
     check_matrix("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
@@ -44,7 +44,7 @@ def linalg_qr(A: TensorOnly, mode: str = "reduced"):
 
 @op(returns=("Q", "R"), node="LinalgQrBackward0")
 def qr(input: TensorOnly, some: bool = True):
-    """The QR decomposition."""
+    """The QR decomposition ``input = Q R``: the reduced one, or with ``some=False`` the complete one."""
     return linalg_qr(input, "reduced" if some else "complete")
 
 
@@ -108,13 +108,13 @@ def _householder_product(input: jax.Array, tau: jax.Array) -> jax.Array:
 
 @op("householder_product", where="linalg", node="LinalgHouseholderProductBackward0")
 def householder_product(input: TensorOnly, tau: TensorOnly):
-    """The first columns of the product of Householder reflections, as of `geqrf`."""
+    """The first columns of the product of Householder reflections, such as `geqrf` returns."""
     return _householder_product(input, tau)
 
 
 @op("orgqr", node="LinalgHouseholderProductBackward0")
 def orgqr(input: TensorOnly, input2: TensorOnly):
-    """The first columns of the product of Householder reflections, as of `geqrf`."""
+    """The first columns of the product of Householder reflections, such as `geqrf` returns."""
     return _householder_product(input, input2)
 
 

@@ -84,7 +84,7 @@ def _check_gather(input: jax.Array, axis: int, index: jax.Array) -> None:
 @op(check=_check_gather_range)
 @rounded_once
 def gather(input: TensorOnly, dim: int, index: TensorOnly, *, sparse_grad: bool = False):
-    """``out[i][j] = input[index[i][j]][j]`` for ``dim`` 0, and so on."""
+    """``out[i][j] = input[index[i][j]][j]`` for ``dim=0``, and so on. ``sparse_grad`` has no effect."""
     axis = wrap_dim(dim, input.ndim)
     if index.size == 0:
         return jnp.zeros(index.shape, input.dtype)
@@ -107,8 +107,7 @@ def _check_scatter(name: str, input: jax.Array, axis: int, index: jax.Array, src
     if any(max(index.ndim, 1) != max(x.ndim, 1) for x in shapes):
         raise RuntimeError(
             "Index tensor must have the same number of dimensions as "
-            f"{'self' if max(input.ndim, 1) != max(index.ndim, 1) else 'src'}"
-            " tensor"
+            f"{'self' if max(input.ndim, 1) != max(index.ndim, 1) else 'src'} tensor"
         )
     if src is not None and src.dtype != input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
@@ -149,7 +148,7 @@ def scatter(
     value: Array | None = None,
     reduce: str | None = None,
 ):
-    """A copy with ``out[index[i][j]][j] = src[i][j]`` for ``dim`` 0, and so on; ``src`` may be a number."""
+    """A copy with ``out[index[i][j]][j] = src[i][j]`` for ``dim=0``, and so on; ``src`` may be a number."""
     src = value if src is None else src
     if reduce is not None and reduce not in _LEGACY_REDUCE:
         raise RuntimeError("reduce argument must be either add or multiply.")
@@ -162,14 +161,14 @@ def scatter(
 @op(inplace=True, check=_check_gather_range)
 @rounded_once
 def scatter_add(input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly):
-    """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
+    """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim=0``, and so on."""
     x, at, values = _scatter_parts("scatter_add", input, dim, index, src)
     return add_at(x, at, values, mode="promise_in_bounds").reshape(input.shape)
 
 
 @jax.custom_jvp
 def _multiply_at(x: jax.Array, at: Indices, src: jax.Array) -> jax.Array:
-    """``x``, multiplied by the elements of ``src`` at ``at``."""
+    """``x``, multiplied by ``src`` at the indices ``at``."""
     return multiply_at(x, at, src, mode="promise_in_bounds")
 
 
@@ -178,7 +177,7 @@ def _multiply_at_jvp(primals: Any, tangents: Any) -> Any:
     (x, at, src), (dx, _, dsrc) = primals, tangents
     out, how = _multiply_at(x, at, src), "promise_in_bounds"
     zeros = (x == 0).astype(np.int32).at[at].add((src == 0).astype(np.int32), mode=how)
-    # 0, but not so its derivative
+    # zeros whose derivative is not 0
     none = jnp.where(x == 0, x, 0).at[at].add(jnp.where(src == 0, src, 0), mode=how)
     others = _multiply_at(
         jnp.where(x == 0, 1, x), at, jnp.where(src == 0, 1, src)
@@ -256,7 +255,7 @@ def _check_reduce(reduce: str) -> None:
 def scatter_reduce(
     input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly, reduce: str, *, include_self: bool = True
 ):
-    """A copy with the elements of ``src`` reduced by index: sum, prod, mean, amax or amin."""
+    """A copy into which `scatter` reduces ``src``: by "sum", "prod", "mean", "amax" or "amin"."""
     _check_reduce(reduce)
     if reduce == "mean":
         not_implemented("scatter_gather_tensor_cpu_reduce_mean", input, kinds="b")
@@ -412,8 +411,11 @@ def index_reduce(
     *,
     include_self: bool = True,
 ):
-    """A copy with the slices of ``source`` reduced by index: prod, mean, amax or amin."""
-    _check_reduce(reduce)
+    """A copy into which the slices of ``source`` are reduced by index: "prod", "mean", "amax" or "amin"."""
+    if reduce not in _REDUCTIONS[1:]:
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
     not_implemented("index_func_", input, kinds="b")
     _check_source("index_reduce", input, dim, index, source, RuntimeError)
     axis = wrap_dim(dim, input.ndim)
@@ -485,7 +487,7 @@ def _check_take_along(input: Any, indices: Any, dim: int | None = None) -> None:
 @op(node="GatherBackward0", check=_check_take_along)
 @rounded_once
 def take_along_dim(input: TensorOnly, indices: TensorOnly, dim: int | None = None):
-    """`gather` with broadcasting of the input and the indices."""
+    """`gather`, with input and indices broadcast; without ``dim``, from the flattened input."""
     if indices.dtype.kind not in "iu":
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {type_name(indices)}"
@@ -526,7 +528,7 @@ def _check_mask_type(name: str, mask: jax.Array) -> None:
 
 @op(inplace=True, fits={"value": ITEM})
 def masked_fill(input: TensorOnly, mask: TensorOnly, value: Array):
-    """A copy with ``value`` where the mask is True."""
+    """A copy with ``value`` where ``mask`` is True."""
     _check_mask_type("masked_fill_", mask)
     if getattr(value, "ndim", 0) > 0:
         raise RuntimeError(
@@ -549,7 +551,7 @@ def _check_enough(input: Any, mask: Any, source: Any) -> None:
 
 @op(inplace=True, check=_check_enough)
 def masked_scatter(input: TensorOnly, mask: TensorOnly, source: TensorOnly):
-    """A copy with the elements of ``source``, in order, where the mask is True."""
+    """A copy in which the elements where ``mask`` is True are, in order, those of ``source``."""
     _check_mask_type("masked_scatter_", mask)
     if input.dtype != source.dtype:
         raise RuntimeError(
@@ -575,7 +577,7 @@ def _masked_select(input: TensorOnly, index: TensorOnly, shape: tuple[int, ...])
 
 @composite()
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A vector of the elements where the mask is True."""
+    """A vector of the elements where ``mask`` is True."""
     if mask.dtype.np != BOOL:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(tuple(mask.shape), tuple(input.shape))
@@ -603,7 +605,7 @@ def _nonzero(input: TensorOnly):
 
 @composite()
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
-    """The indices of nonzero elements, as the rows of a matrix or as one index vector per dimension."""
+    """The indices of nonzero elements: the rows of a matrix, or with ``as_tuple`` one vector per dimension."""
     if out is not None and as_tuple:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     if out is not None and out.dtype.np != INT64:
@@ -639,7 +641,7 @@ def argwhere(input: Tensor) -> Tensor:
 
 @composite(where="torch")
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
-    """``input`` where the condition is True, else ``other``; with the condition alone, its nonzero indices."""
+    """``input`` where ``condition`` is True, else ``other``; without these, `nonzero` as a tuple."""
     if not isinstance(condition, Tensor):
         raise TypeError(
             f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
@@ -655,7 +657,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
 
 @composite("where", where="method")
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """This tensor where the condition is True, else ``other``."""
+    """This tensor where ``condition`` is True, else ``other``."""
     return bind.function("_where")(condition, self, other)
 
 
@@ -671,7 +673,7 @@ def isin(elements: Array, test_elements: Array, *, assume_unique: bool = False, 
 
 @composite("fill_diagonal_", where="method")
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Fill the main diagonal with a number, in place."""
+    """Fill the main diagonal with a number, in place; ``wrap`` starts it again below a square."""
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if self.ndim > 2 and len(set(self.shape)) > 1:

@@ -1,4 +1,4 @@
-"""Several tensors as one: `cat`, `stack` and their kin, `block_diag`."""
+"""Joining tensors: `cat`, `stack` and the like, `block_diag`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _legacy_empty(x: jax.Array) -> bool:
 
 @op("cat", "concat", "concatenate", where="torch", order=common_format_order)
 def cat(tensors: TensorsOnly, dim: int = 0):
-    """Tensors one after another along ``dim``."""
+    """Concatenate tensors along ``dim``; vectors without elements are left out."""
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for i, x in enumerate(tensors):
@@ -39,16 +39,15 @@ def cat(tensors: TensorsOnly, dim: int = 0):
         for d in range(x.ndim):
             if d != axis and x.shape[d] != first.shape[d]:
                 raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {axis}. Expected size {first.shape[d]} "
-                    "but got size "
-                    f"{x.shape[d]} for tensor number {i} in the list."
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {first.shape[d]} but got "
+                    f"size {x.shape[d]} for tensor number {i} in the list."
                 )
     return jnp.concatenate([x for _, x in kept], axis=axis)
 
 
 @op(where="torch")
 def stack(tensors: TensorsOnly, dim: int = 0):
-    """Tensors of one shape along a new dimension."""
+    """Stack tensors of one shape along a new dimension ``dim``."""
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     axis = wrap_dim(dim, tensors[0].ndim + 1)
@@ -68,7 +67,7 @@ def _check_any(name: str, tensors: Sequence[Any]) -> None:
 
 @op(where="torch", node="CatBackward0")
 def hstack(tensors: TensorsOnly):
-    """Tensors side by side: along dimension 1, or 0 for vectors."""
+    """Concatenate tensors along dimension 1, or vectors along dimension 0."""
     _check_any("hstack", tensors)
     arrays = [at_least_1d(x) for x in tensors]
     return cat(arrays, 0 if arrays and arrays[0].ndim == 1 else 1)
@@ -76,27 +75,27 @@ def hstack(tensors: TensorsOnly):
 
 @op("vstack", "row_stack", where="torch", node="CatBackward0")
 def vstack(tensors: TensorsOnly):
-    """Tensors one below the other: along dimension 0, vectors as rows."""
+    """Concatenate tensors along dimension 0; a vector counts as a row."""
     _check_any("vstack", tensors)
     return cat([jnp.atleast_2d(x) for x in tensors], 0)
 
 
 @op(where="torch", node="CatBackward0")
 def dstack(tensors: TensorsOnly):
-    """Tensors one behind the other: along dimension 2."""
+    """Concatenate tensors along dimension 2, after `atleast_3d`."""
     _check_any("dstack", tensors)
     return cat([jnp.atleast_3d(x) for x in tensors], 2)
 
 
 @op(where="torch", node="CatBackward0")
 def column_stack(tensors: TensorsOnly):
-    """Tensors side by side, vectors as columns."""
+    """Concatenate tensors along dimension 1; a vector counts as a column."""
     return cat([x.reshape(x.size, 1) if x.ndim <= 1 else x for x in tensors], 1)
 
 
 @op(where="torch", varargs="tensors")
 def block_diag(tensors: TensorsOnly):
-    """A matrix with these matrices along its diagonal."""
+    """The block diagonal matrix of these matrices; a vector counts as a row."""
     arrays = [jnp.atleast_2d(x) for x in promote(*tensors)]
     for i, x in enumerate(arrays):
         if x.ndim > 2:

@@ -20,7 +20,7 @@ from ._matrices import adjoint, check_same_type, check_square, raise_if_failed, 
 _LDL_FACTOR = return_type_of("linalg_ldl_factor", ("LD", "pivots"))
 _LDL_FACTOR_EX = return_type_of("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
 
-#: a pivot must be this large beside its column: bounds the growth of steps of one and of two rows alike
+#: how large a pivot must be relative to its column: this bounds the growth of steps of one and of two rows equally
 _ALPHA = (1 + math.sqrt(17)) / 8
 
 

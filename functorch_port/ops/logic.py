@@ -14,28 +14,28 @@ from ._common import check_broadcast, not_implemented
 
 @pointwise_op(inplace=True, differentiable=False)
 def logical_and(input: TensorOnly, other: TensorOnly):
-    """Whether both are nonzero."""
+    """Whether both elements are nonzero."""
     check_broadcast(input, other)
     return jnp.logical_and(input, other)
 
 
 @pointwise_op(inplace=True, differentiable=False)
 def logical_or(input: TensorOnly, other: TensorOnly):
-    """Whether one of both is nonzero."""
+    """Whether at least one of two elements is nonzero."""
     check_broadcast(input, other)
     return jnp.logical_or(input, other)
 
 
 @pointwise_op(inplace=True, differentiable=False)
 def logical_xor(input: TensorOnly, other: TensorOnly):
-    """Whether exactly one of both is nonzero."""
+    """Whether exactly one of two elements is nonzero."""
     check_broadcast(input, other)
     return jnp.logical_xor(input, other)
 
 
 @pointwise_op(inplace=True, differentiable=False)
 def logical_not(input: TensorOnly):
-    """Whether a value is zero."""
+    """Whether each element is zero."""
     return jnp.logical_not(input)
 
 
@@ -48,25 +48,25 @@ def _bits(fn: Any, kernel: str, *args: Any) -> jax.Array:
 
 @pointwise_op(inplace=True, differentiable=False, dunder=("__and__",), rdunder=("__rand__",))
 def bitwise_and(input: Array, other: Array):
-    """Bits set in both."""
+    """The bits that are set in both."""
     return _bits(jnp.bitwise_and, "bitwise_and_cpu", input, other)
 
 
 @pointwise_op(inplace=True, differentiable=False, dunder=("__or__",), rdunder=("__ror__",))
 def bitwise_or(input: Array, other: Array):
-    """Bits set in one of both."""
+    """The bits that are set in at least one."""
     return _bits(jnp.bitwise_or, "bitwise_or_cpu", input, other)
 
 
 @pointwise_op(inplace=True, differentiable=False, dunder=("__xor__",), rdunder=("__rxor__",))
 def bitwise_xor(input: Array, other: Array):
-    """Bits set in exactly one of both."""
+    """The bits that are set in exactly one."""
     return _bits(jnp.bitwise_xor, "bitwise_xor_cpu", input, other)
 
 
 @pointwise_op(inplace=True, differentiable=False)
 def bitwise_not(input: TensorOnly):
-    """All bits flipped; for bools, the negation."""
+    """Invert all bits; for bools, the negation."""
     return _bits(jnp.bitwise_not, "bitwise_not_cpu", input)
 
 
@@ -86,7 +86,7 @@ def bitwise_left_shift(input: Array, other: Array):
 
 @pointwise_op(inplace=True, differentiable=False, dunder=("__rshift__",), rdunder=("__rrshift__",))
 def bitwise_right_shift(input: Array, other: Array):
-    """``input >> other``, keeping the sign."""
+    """``input >> other``; the sign stays."""
     return _bits(jnp.right_shift, "rshift_cpu", input, other)
 
 

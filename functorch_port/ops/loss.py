@@ -167,7 +167,7 @@ def _narrow(target: Any, ignore_index: int) -> Any:
     """The targets as int32, which is faster on accelerators."""
     if not -(2**31) <= ignore_index < 2**31:
         return target
-    if _is_unchecked():  # what is no class stays none
+    if _is_unchecked():  # so that what is not a class does not become one
         target = jnp.clip(target, -(2**31), 2**31 - 1) if target.dtype == np.int64 else target
     return target.astype(np.int32)
 
@@ -341,9 +341,8 @@ def soft_cross_entropy(
     classes = input.shape[dim]
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(
-            f"cross_entropy: weight tensor should be defined either for all {classes} classes or "
-            "no classes but got weight "
-            f"tensor of shape: {list(weight.shape)}"
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got "
+            f"weight tensor of shape: {list(weight.shape)}"
         )
     input, target = promote(input, target)
     dtype = input.dtype
@@ -376,7 +375,7 @@ def l1_loss(input: Array, target: Array, reduction: str = "mean"):
 
 @op("_smooth_l1_loss", where="", node="SmoothL1LossBackward0", order=joint_order)
 def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0):
-    """``0.5 * error**2 / beta`` where ``|error| < beta``, else ``|error| - 0.5 * beta``."""
+    """``0.5 * d**2 / beta`` where ``d = |input - target|`` is below ``beta``, else ``d - 0.5 * beta``."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
 
@@ -392,7 +391,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
 
 @op("_huber_loss", where="", node="HuberLossBackward0", order=joint_order)
 def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0):
-    """``0.5 * error**2`` where ``|error| < delta``, else ``delta * (|error| - 0.5 * delta)``."""
+    """``0.5 * d**2`` where ``d = |input - target|`` is below ``delta``, else ``delta * (d - 0.5 * delta)``."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
 
@@ -406,7 +405,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
 
 @op("_poisson_nll_loss", where="", node="MeanBackward0", order=joint_order)
 def poisson_nll_loss(input: Array, target: Array, log_input: bool, full: bool, eps: float, reduction: str):
-    """The negative log-likelihood of Poisson counts."""
+    """The negative log-likelihood of Poisson counts ``target``."""
 
     broadcast_shapes(target.shape, input.shape)
 
@@ -426,10 +425,10 @@ def _check_variance(input: Any, target: Any, var: Any, full: bool, eps: float, r
 
 @op("_gaussian_nll_loss", where="", node="MeanBackward0", check=_check_variance, order=joint_order)
 def gaussian_nll_loss(input: Array, target: Array, var: Array, full: bool, eps: float, reduction: str):
-    """The negative log-likelihood of normal variables."""
+    """The negative log-likelihood of normal variables with variance ``var``."""
     broadcast_shapes(input.shape, target.shape)
     input, target, var = promote(input, target, var)
-    # the floor under the variance is for safety only: the gradient passes as if it were not there
+    # the gradient ignores the lower limit of the variance
     var = var + lax.stop_gradient(jnp.maximum(var, eps) - var)
     losses = 0.5 * (jnp.log(var) + (input - target) ** 2 / var)
     return _reduce(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)

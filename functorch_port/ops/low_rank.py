@@ -23,7 +23,7 @@ def _basis(A: Tensor, q: int, niter: int) -> Tensor:
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ``q`` largest singular values and vectors of ``A - M``, approximately ``U diag(S) V^H``."""
+    """Approximately the ``q`` largest singular values S of ``A - M``, and their vectors: ``(U, S, V)``."""
     matmul = bind.function("matmul")
     matrix: Any = A if M is None else A - M.broadcast_to(A.shape)  # type: ignore[attr-defined,operator]
     wide = A.shape[-2] < A.shape[-1]
@@ -39,7 +39,7 @@ def svd_lowrank(
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Principal component analysis of samples (rows): `svd_lowrank` of the centred matrix."""
+    """Principal component analysis of samples (rows): `svd_lowrank` of the centered matrix."""
     smaller = min(A.shape[-2:])
     if q is None:
         q = min(6, smaller)

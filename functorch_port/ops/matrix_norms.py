@@ -61,7 +61,7 @@ def matrix_norm(
     *,
     dtype: dtypes.dtype | None = None,
 ):
-    """The norm of matrices: "fro", "nuc", inf, -inf, 1, -1, 2 or -2."""
+    """The norm of matrices in the dimensions ``dim``; ``ord`` is "fro", "nuc", inf, -inf, 1, -1, 2 or -2."""
     _check_matrix_norm(A)
     return _matrix_norm(A if dtype is None else A.astype(dtype.np), ord, dim, keepdim)
 
@@ -113,7 +113,7 @@ def norm(
 
 @op("cond", where="linalg", node="DivBackward0")
 def linalg_cond(A: TensorOnly, p: Any = None):
-    """The condition number: the norms of A and its inverse multiplied; by default the ratio of singular values."""
+    """The condition number: the norm of A times that of its inverse, by default the 2-norm."""
     if p in (None, 2, -2):
         check_matrix("linalg.cond", A)
         if A.size == 0:
@@ -134,11 +134,11 @@ def linalg_cond(A: TensorOnly, p: Any = None):
 
 @composite("nuclear_norm", where="torch")
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """The sum of the singular values."""
+    """The sum of the singular values of matrices in the dimensions ``dim``."""
     return bind.function("matrix_norm")(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
 
 
 @composite("frobenius_norm", where="torch")
 def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-    """The square root of the sum of the squares."""
+    """The square root of the sum of the squares over ``dim``."""
     return bind.function("vector_norm")(input, 2, dim, keepdim)

@@ -260,7 +260,7 @@ def layer_norm(
 def rms_norm(
     input: Array, normalized_shape: tuple[int, ...], weight: Array | None = None, eps: float | None = None
 ):
-    """``input`` over its root mean square in the last dimensions; the default ``eps`` is that of the dtype."""
+    """``input`` divided by its root mean square over the last dimensions; the default ``eps`` is that of the dtype."""
     dims = _check_normalized("rms_norm", input, tuple(normalized_shape), weight)
     not_implemented("rms_norm", input, kinds="biu")
     dtype = wide(input.dtype)
@@ -300,9 +300,8 @@ def group_norm(
     for what, value in (("weight", weight), ("bias", bias)):
         if value is not None and value.shape != (shape[1],):
             raise RuntimeError(
-                f"Expected {what} to be a vector of size equal to the number of channels in input, but "
-                f"got {what} of shape "
-                f"{list(value.shape)} and input of shape {shape}"
+                f"Expected {what} to be a vector of size equal to the number of channels in input, but got {what} of "
+                f"shape {list(value.shape)} and input of shape {shape}"
             )
     not_implemented("GroupNormKernelImpl", input, kinds="biu")
     x = input.astype(wide(input.dtype)).reshape(

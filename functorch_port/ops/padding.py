@@ -21,9 +21,8 @@ def _by_dimension(name: str, ndim: int, pad: tuple[int, ...]) -> list[tuple[int,
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * ndim:
         raise RuntimeError(
-            "Length of pad should be no more than twice the number of dimensions of the input. "
-            f"Pad length is {len(pad)} "
-            f"while the input has {ndim} dimensions."
+            "Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
+            f"{len(pad)} while the input has {ndim} dimensions."
         )
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
@@ -37,9 +36,8 @@ def constant_pad_nd(input: Array, pad: tuple[int, ...], value: Scalar = 0):
         size = input.shape[dim] + low + high
         if size < 0:
             raise RuntimeError(
-                f"The input size {input.shape[dim]}, plus negative padding {low} and {high} resulted "
-                "in a negative output "
-                f"size, which is invalid. Check dimension {dim} of your input."
+                f"The input size {input.shape[dim]}, plus negative padding {low} and {high} resulted in a negative "
+                f"output size, which is invalid. Check dimension {dim} of your input."
             )
     return lax.pad(input, cast(value, input.dtype), [(low, high, 0) for low, high in pairs])
 
@@ -54,9 +52,8 @@ def _reflected(x: jax.Array, dim: int, low: int, high: int) -> jax.Array:
     size = x.shape[dim]
     if low >= size or high >= size:
         raise RuntimeError(
-            "Argument #4: Padding size should be less than the corresponding input dimension, but "
-            f"got: padding ({low}, "
-            f"{high}) at dimension {dim} of input {list(x.shape)}"
+            "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({low}, {high}) at dimension {dim} of input {list(x.shape)}"
         )
     x, low, high = _cut(x, dim, low, high)
     before = lax.rev(lax.slice_in_dim(x, 1, 1 + low, axis=dim), (dim,))
@@ -106,9 +103,8 @@ def _pad_op(mode: str, n: int, node: str) -> Any:
     def pad(input: Array, pad: tuple[int, ...]):
         if input.ndim not in (n + 1, n + 2):
             raise RuntimeError(
-                f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and "
-                "other non-zero dimensions "
-                f"for input, but got: {list(input.shape)}"
+                f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+                f"dimensions for input, but got: {list(input.shape)}"
             )
         if mode != "circular" and 0 in input.shape[-n - 1 :]:
             raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Dimensions in another order (`transpose`, `permute`, `movedim`), and elements along them (`flip`, `roll`, ...)."""
+"""Orders of dimensions (`transpose`, `permute`, `movedim`), and of the elements along them (`flip`, `roll`, ...)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,22 @@ from ._common import wrap_dim, wrap_dims
 # dimensions
 
 
-@op("transpose", "swapaxes", "swapdims", view=True)
+@op("transpose", "swapdims", view=True)
 def transpose(input: TensorOnly, dim0: int, dim1: int):
-    """Two dimensions exchanged."""
+    """Swap two dimensions."""
     a, b = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
     return jnp.swapaxes(input, a, b) if input.ndim else input
 
 
+@composite()
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """`transpose` with numpy's names of the parameters."""
+    return bind.function("transpose")(input, axis0, axis1)
+
+
 @op(view=True)
 def t(input: TensorOnly):
-    """A matrix transposed; vectors and 0-dim tensors as they are."""
+    """Transpose a matrix; a tensor with fewer dimensions is unchanged."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return input.T
@@ -33,7 +39,7 @@ def t(input: TensorOnly):
 
 @op(view=True, varargs="dims")
 def permute(input: TensorOnly, dims: tuple[int, ...]):
-    """The dimensions in another order."""
+    """Reorder the dimensions: dimension ``dims[i]`` becomes dimension ``i``."""
     if len(dims) != input.ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
@@ -55,7 +61,7 @@ def _moved(dim: int | tuple[int, ...], ndim: int, name: str) -> tuple[int, ...]:
 
 @op("movedim", "moveaxis", view=True, node="PermuteBackward0")
 def movedim(input: TensorOnly, source: int | tuple[int, ...], destination: int | tuple[int, ...]):
-    """Dimensions moved to other places, the others kept in order."""
+    """Move the dimensions ``source`` to the positions ``destination``; the others keep their order."""
     listed = [[x] if isinstance(x, int) else list(x) for x in (source, destination)]
     if len(listed[0]) != len(listed[1]):
         raise RuntimeError(
@@ -78,7 +84,7 @@ def _matrix_transpose(name: str) -> Any:
         flipped: Any = bind.function("transpose")(self, -2, -1) if self.ndim else self
         return flipped.conj() if name == "mH" and self.is_complex() else flipped
 
-    return property(get, doc="The last two dimensions exchanged" + (", conjugated." if name == "mH" else "."))
+    return property(get, doc="The last two dimensions swapped" + (", conjugated." if name == "mH" else "."))
 
 
 def _reverse_dims(self: Tensor) -> Tensor:
@@ -87,7 +93,7 @@ def _reverse_dims(self: Tensor) -> Tensor:
 
 
 def _hermitian(self: Tensor) -> Tensor:
-    """A matrix transposed and conjugated."""
+    """The conjugate transpose of a matrix."""
     if self.ndim not in (0, 2):
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
     return self.mH if self.ndim else self  # type: ignore[attr-defined]
@@ -101,7 +107,7 @@ Tensor.mH = _matrix_transpose("mH")  # type: ignore[attr-defined]
 
 @composite()
 def adjoint(input: Tensor) -> Tensor:
-    """The last two dimensions exchanged, conjugated."""
+    """The conjugate transpose of the last two dimensions."""
     return input.mH  # type: ignore[attr-defined]
 
 
@@ -110,13 +116,13 @@ def adjoint(input: Tensor) -> Tensor:
 
 @op(varargs="dims", order=first_order)
 def flip(input: TensorOnly, dims: tuple[int, ...]):
-    """The order reversed along ``dims``."""
+    """Reverse the order of the elements along ``dims``."""
     return jnp.flip(input, wrap_dims(dims, input.ndim)) if dims != () else input
 
 
 @op(node="FlipBackward0", order=first_order)
 def fliplr(input: TensorOnly):
-    """The columns in reverse order."""
+    """Reverse the columns (dimension 1)."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return jnp.flip(input, 1)
@@ -124,7 +130,7 @@ def fliplr(input: TensorOnly):
 
 @op(node="FlipBackward0", order=first_order)
 def flipud(input: TensorOnly):
-    """The rows in reverse order."""
+    """Reverse the rows (dimension 0)."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return jnp.flip(input, 0)
@@ -132,7 +138,7 @@ def flipud(input: TensorOnly):
 
 @op(order=common_format_order)
 def roll(input: TensorOnly, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None):
-    """Elements shifted along ``dims``, those that fall off coming in at the other end."""
+    """Shift the elements cyclically along ``dims``, by default in the flattened tensor."""
     amounts = (shifts,) if isinstance(shifts, int) else shifts
     axes = () if dims is None else (dims,) if isinstance(dims, int) else dims
     if not amounts:
@@ -148,7 +154,7 @@ def roll(input: TensorOnly, shifts: int | tuple[int, ...], dims: int | tuple[int
 
 @op()
 def rot90(input: TensorOnly, k: int = 1, dims: tuple[int, ...] = (0, 1)):
-    """Rotated ``k`` times by 90 degrees in the plane of two dimensions."""
+    """Rotate ``k`` times by 90 degrees, from the first of ``dims`` towards the second."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:

@@ -107,7 +107,7 @@ def _register(name: str, what: str, polynomial: Callable[..., jax.Array], shifte
 
         return elementwise_float(values, x, n)
 
-    function.__doc__ = f"{what} of degree ``n``."
+    function.__doc__ = f"{what} of degree ``n``; not differentiable, as in PyTorch."
     function.__name__ = function.__qualname__ = name
     pointwise_op(name, where="special", differentiable=False)(function)
 

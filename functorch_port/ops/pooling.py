@@ -323,9 +323,9 @@ def _max_pool_op(n: int) -> Any:
         return _max_pool_with_indices(input, windows)
 
     values.__doc__ = (
-        f"Maximum over windows of {n} spatial dimension{'s' * (n > 1)}; gradients go to the first maximum."
+        f"Max-pooling over {n} spatial dimension{'s' * (n > 1)}; gradients go to the first maximum."
     )
-    with_indices.__doc__ = f"`{name}` and the positions of the maxima."
+    with_indices.__doc__ = f"`{name}`, and the flat spatial indices of the maxima."
     values.__name__, with_indices.__name__ = name, f"{name}_with_indices"
     return (
         op(name, where="torch", node=node, order=format_order)(values),
@@ -402,7 +402,7 @@ def _avg_pool_op(n: int) -> Any:
         return pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
     chosen = pool1d if n == 1 else pool
-    chosen.__doc__ = f"Average over windows of {n} spatial dimension{'s' * (n > 1)}."
+    chosen.__doc__ = f"Average pooling over {n} spatial dimension{'s' * (n > 1)}."
     chosen.__name__ = name
     return op(
         name,
@@ -415,7 +415,7 @@ def _avg_pool_op(n: int) -> Any:
 avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool_op(1), _avg_pool_op(2), _avg_pool_op(3)
 
 
-# adaptive: the output's size is given, window i covers [floor(i * in / out), ceil((i + 1) * in / out))
+# adaptive: the output size is given, and window i covers [floor(i * in / out), ceil((i + 1) * in / out))
 
 
 def _bins(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
@@ -502,7 +502,7 @@ def _adaptive_avg_op(n: int) -> Any:
         not_implemented("adaptive_avg_pool3d_cpu" if n == 3 else "adaptive_avg_pool2d", input, kinds="biuc")
         return _adaptive_avg(input, sizes)
 
-    pool.__doc__ = f"Averages over as many windows of {n} spatial dimension{'s' * (n > 1)} as asked for."
+    pool.__doc__ = f"Average pooling over {n} spatial dimension{'s' * (n > 1)}, to the given output size."
     pool.__name__ = name
     node = "SqueezeBackward1" if n == 1 else f"AdaptiveAvgPool{n}DBackward0"
     return op(name, where="torch F" if n == 1 else "F", node=node, order=_ORDER[n])(pool)
@@ -544,7 +544,9 @@ def _adaptive_max_op(n: int) -> Any:
         not_implemented("adaptive_max_pool3d_cpu" if n == 3 else "adaptive_max_pool2d", input, kinds="biuc")
         return _adaptive_max(input, sizes)
 
-    pool.__doc__ = f"Maxima, and their positions, over as many {n}-dimensional windows as asked for."
+    pool.__doc__ = (
+        f"Max-pooling over {n} spatial dimension{'s' * (n > 1)}, to the given output size; and the indices."
+    )
     pool.__name__ = f"{name}_with_indices"
     node = "SqueezeBackward1" if n == 1 else f"AdaptiveMaxPool{n}DBackward0"
     return op(f"{name}_with_indices", where="F", node=node, order=_ORDER[n])(pool)

@@ -19,9 +19,11 @@ from .._run.registry import Array, Scalar, TensorOnly, composite, pointwise_op
 from .._tensor.tensor import Tensor
 from ._common import (
     by_double,
+    check_broadcast,
     compute,
     elementwise,
     elementwise_float,
+    float_dtype,
     is_inexact,
     not_implemented,
     times_infinite,
@@ -96,7 +98,7 @@ def _pow_number(input: Array, exponent: Scalar):
 
 @pointwise_op("_pow_exact", where="", node="PowBackward0")
 def pow_exact(input: Array, exponent: float):
-    """``input`` to the power of a number that has a formula of its own."""
+    """``input`` to the power of a number in `_EXACT_POWERS`."""
     common = result_dtype(input, exponent)
     if not (common.is_floating_point or common.is_complex or exponent > 0):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -158,7 +160,7 @@ composite("__rpow__", where="method")(_rpow_dunder)
 
 @pointwise_op(inplace=True, node="PowBackward0")
 def float_power(input: Array, exponent: Array):
-    """`pow` computed in double precision."""
+    """`pow`, computed in float64 or complex128."""
     common = result_dtype(input, exponent)
     double = dtypes.complex128 if common.is_complex else dtypes.float64
     return _pow(cast(input, double.np), cast(exponent, double.np))
@@ -199,7 +201,7 @@ def exp2(input: TensorOnly):
 
 @pointwise_op(inplace=True, where="torch method special")
 def expm1(input: TensorOnly):
-    """``exp(input) - 1``, exact near 0."""
+    """``exp(input) - 1``, accurate near 0."""
     return elementwise_float(jnp.expm1, input)
 
 
@@ -225,20 +227,20 @@ def log10(input: TensorOnly):
 
 @pointwise_op(inplace=True, where="torch method special")
 def log1p(input: TensorOnly):
-    """``log(1 + input)``, exact near 0."""
+    """``log(1 + input)``, accurate near 0."""
     return elementwise_float(jnp.log1p, input)
 
 
 @pointwise_op()
 def logaddexp(input: TensorOnly, other: TensorOnly):
-    """``log(exp(input) + exp(other))``."""
+    """``log(exp(input) + exp(other))``, without overflow."""
     not_implemented("logaddexp_cpu", input, other, kinds="biu")
     return elementwise(jnp.logaddexp, input, other)
 
 
 @pointwise_op()
 def logaddexp2(input: TensorOnly, other: TensorOnly):
-    """``log2(2**input + 2**other)``."""
+    """``log2(2**input + 2**other)``, without overflow."""
     not_implemented("logaddexp2_cpu", input, other, kinds="biu")
     return elementwise(jnp.logaddexp2, input, other)
 
@@ -258,20 +260,62 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
 
 @pointwise_op(inplace=True, where="torch method special")
 def xlogy(input: Array, other: Array):
-    """``input * log(other)``, 0 where ``input`` is 0."""
+    """``input * log(other)``; 0 where ``input`` is 0, unless ``other`` is NaN."""
     not_implemented("xlogy_cpu", input, other, kinds="c")
     return elementwise_float(lambda x, y: _xlogy(*jnp.broadcast_arrays(x, y)), input, other)
 
 
 @pointwise_op(inplace=True)
 def ldexp(input: TensorOnly, other: TensorOnly):
-    """``input * 2**other``."""
-    return elementwise_float(lambda x, y: x * jnp.exp2(y), input, other)
+    """``input * 2**other``; exact if ``other`` has an integer dtype."""
+    if other.dtype.kind not in "iu":
+        return elementwise_float(lambda x, y: x * jnp.exp2(y), input, other)
+    check_broadcast(input, other)
+    return compute(
+        lambda x: _scaled(*jnp.broadcast_arrays(x, other.astype(np.int64))), float_dtype(input), input
+    )
+
+
+@jax.custom_jvp
+def _scaled(x: jax.Array, n: jax.Array) -> jax.Array:
+    """``x * 2**n``, exact."""
+    mantissa, exponent = _split(x)
+    return _times_power(mantissa, exponent + n)
+
+
+def _times_power(x: jax.Array, n: jax.Array) -> jax.Array:
+    """``x * 2**n`` by two normal powers of two, made from their bits because XLA's `exp2` rounds."""
+    info = jnp.finfo(x.dtype)
+    n = jnp.clip(n, 2 * info.minexp, 2 * (info.maxexp - 1))
+    for power in (n // 2, n - n // 2):
+        bits = (power + (info.maxexp - 1)) << info.nmant
+        x = x * lax.bitcast_convert_type(bits.astype(f"int{info.bits}"), x.dtype)
+    return x
+
+
+_scaled.defjvp(lambda p, t: (_scaled(*p), _times_power(t[0], p[1])))
+
+
+def _split(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The mantissa and the exponent. A subnormal number is read as an integer, because XLA takes it for 0."""
+    info = jnp.finfo(x.dtype)
+    bits = lax.bitcast_convert_type(x, np.dtype(f"uint{info.bits}"))
+    fraction = bits & ((1 << info.nmant) - 1)
+    small = (fraction != 0) & (bits << 1 >> info.nmant + 1 == 0)
+    mantissa, exponent = jnp.frexp(jnp.where(small, jnp.copysign(fraction.astype(x.dtype), x), x))
+    return mantissa, jnp.where(small, exponent + (info.minexp - info.nmant), exponent).astype(np.int32)
+
+
+@jax.custom_jvp
+def _mantissa(x: jax.Array) -> jax.Array:
+    return _split(x)[0]
+
+
+_mantissa.defjvp(lambda p, t: (_mantissa(*p), _times_power(t[0], -_split(*p)[1])))
 
 
 @pointwise_op(where="torch method", returns=("mantissa", "exponent"))
 def frexp(input: TensorOnly):
-    """Mantissas in [0.5, 1) and the powers of two they are multiplied by."""
+    """``input`` as ``mantissa * 2**exponent``, with ``0.5 <= |mantissa| < 1`` (both are 0 for 0)."""
     not_implemented("frexp", input, kinds="biuc")
-    _, exponent = jnp.frexp(lax.stop_gradient(input))
-    return (input * jnp.exp2(-exponent.astype(input.dtype))).astype(input.dtype), exponent.astype(np.int32)
+    return _mantissa(input), _split(lax.stop_gradient(input))[1]

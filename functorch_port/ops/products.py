@@ -23,6 +23,7 @@ from ._common import (
     check_expand,
     compute,
     is_inexact,
+    not_implemented,
     rounded_once,
     type_name,
     wide,
@@ -93,7 +94,7 @@ def _check_bmm(a: jax.Array, b: jax.Array) -> None:
 
 @op(where="torch method linalg", node="MmBackward0")
 def matmul(input: TensorOnly, other: TensorOnly):
-    """The matrix product, with PyTorch's rules for vectors and batches."""
+    """The matrix product, or batches of it; a vector is a row on the left, and a column on the right."""
     if 0 in (input.ndim, other.ndim):
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"
@@ -308,7 +309,7 @@ def outer(input: TensorOnly, vec2: TensorOnly):
 
 @op(node="ViewBackward0")
 def inner(input: TensorOnly, other: TensorOnly):
-    """Inner products over the last dimensions."""
+    """Inner products along the last dimensions of both tensors."""
     if 0 in (input.ndim, other.ndim):
         return jnp.multiply(*promote(input, other))
     if input.shape[-1] != other.shape[-1]:
@@ -328,7 +329,7 @@ def _contract(a: jax.Array, b: jax.Array, axes: Any) -> jax.Array:
 
 @op(where="torch", node="ViewBackward0")
 def tensordot(a: TensorOnly, b: TensorOnly, dims: Any = 2):
-    """The product summed over ``dims`` of both tensors."""
+    """The product, summed over the last ``dims`` of ``a`` and the first of ``b``, or over two lists of dimensions."""
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -382,10 +383,9 @@ def cross(input: TensorOnly, other: TensorOnly, dim: int | None = None):
     """The cross product along a dimension of size 3 (default: the first one)."""
     if dim is None:
         warnings.warn(
-            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
-            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of "
-            "linalg.cross in a "
-            "future release.",
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly "
+            "or simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of "
+            "linalg.cross in a future release.",
             UserWarning,
             stacklevel=2,
         )
@@ -404,8 +404,18 @@ def linalg_cross(input: TensorOnly, other: TensorOnly, *, dim: int = -1):
 
 @op(where="torch")
 @rounded_once
-def cdist(x1: TensorOnly, x2: TensorOnly, p: float = 2.0, compute_mode: str | None = None):
+def cdist(
+    x1: TensorOnly,
+    x2: TensorOnly,
+    p: float = 2.0,
+    compute_mode: Any = "use_mm_for_euclid_dist_if_necessary",
+):
     """The p-norm distances between all rows of two (batches of) matrices; the gradient is 0 at distance 0."""
+    mode = (
+        "use_mm_for_euclid_dist"  # these change the rounding alone, and there is no product of matrices here
+    )
+    if compute_mode not in (f"{mode}_if_necessary", mode, f"donot_{mode}"):
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for name, x in (("X1", x1), ("X2", x2)):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
@@ -430,6 +440,7 @@ def trace(input: TensorOnly):
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    not_implemented("trace", input, kinds="b")
     return jnp.trace(input).astype(input.dtype if is_inexact(input.dtype) else np.int64)
 
 

@@ -110,7 +110,10 @@ _LSTSQ = return_type_of("linalg_lstsq", ("solution", "residuals", "rank", "singu
 @composite("lstsq", where="linalg")
 @with_out
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The least-squares solution of ``A X = B``; only the drivers "gelsd" and "gelss" give singular values."""
+    """The least-squares solution of ``A X = B``; only the drivers "gelsd" and "gelss" give singular values.
+
+    Residuals are returned for any rank of A; PyTorch has none if the rank is not full.
+    """
     solution, residuals = bind.function("_lstsq")(A, B, rcond, driver)
     rank, values = bind.function("_lstsq_rank")(A, rcond, driver)
     return _LSTSQ(solution, residuals, rank, values)

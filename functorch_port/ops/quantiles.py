@@ -31,7 +31,7 @@ from ._common import (
 
 
 def _rank_with_nan(x: jax.Array, axis: int, skip_nan: bool) -> jax.Array:
-    """The rank of the lower median among sorted values, in which nan come last."""
+    """The rank of the lower median among sorted values; NaN comes last."""
     size = x.shape[axis]
     numbers = jnp.sum(x == x, axis=axis, keepdims=True, dtype=index_dtype(size))
     rank = jnp.maximum(numbers - 1, 0) // 2
@@ -66,12 +66,18 @@ def _median_all(input: jax.Array, skip_nan: bool) -> jax.Array:
     return _shared(input, value) if is_inexact(input.dtype) else value
 
 
-def _median_dim(
-    name: str, input: jax.Array, dim: int, keepdim: bool, skip_nan: bool
-) -> tuple[jax.Array, jax.Array]:
+def _not_empty(name: str, input: jax.Array, dim: int) -> int:
+    """The dimension as a non-negative number; refuses one of size 0."""
     axis = wrap_dim(dim, input.ndim)
     if input.ndim and input.shape[axis] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+    return axis
+
+
+def _median_dim(
+    name: str, input: jax.Array, dim: int, keepdim: bool, skip_nan: bool
+) -> tuple[jax.Array, jax.Array]:
+    axis = _not_empty(name, input, dim)
     x = at_least_1d(input)
     index = _median_index(lax.stop_gradient(x), axis, skip_nan)
     values = take_along(x, index, axis)
@@ -82,19 +88,19 @@ def _median_dim(
 
 @op("_median", where="", node="MedianBackward0")
 def median_all(input: TensorOnly):
-    """The lower median of all values, nan if there is one."""
+    """The lower median of all elements; NaN if one element is."""
     return _median_all(input, False)
 
 
 @op("_median_dim", where="", node="MedianBackward1", return_type="median", returns=("values", "indices"))
 def median_dim(input: TensorOnly, dim: int, keepdim: bool = False):
-    """The lower medians along ``dim`` and where they are."""
+    """The lower median along ``dim``, and its index."""
     return _median_dim("median", input, dim, keepdim, False)
 
 
 @op("_nanmedian", where="", node="NanmedianBackward0")
 def nanmedian_all(input: TensorOnly):
-    """The lower median of the values that are not nan."""
+    """The lower median of the elements that are not NaN."""
     return _median_all(input, True)
 
 
@@ -106,7 +112,7 @@ def nanmedian_all(input: TensorOnly):
     returns=("values", "indices"),
 )
 def nanmedian_dim(input: TensorOnly, dim: int, keepdim: bool = False):
-    """The lower medians along ``dim`` of the values that are not nan, and where they are."""
+    """The lower median along ``dim`` of the elements that are not NaN, and its index."""
     return _median_dim("nanmedian", input, dim, keepdim, True)
 
 
@@ -122,15 +128,15 @@ def _median(name: str, doc: str) -> Any:
     return composite(name)(fn)
 
 
-_median("median", "The lower median of all values; with ``dim`` the medians along it and where they are.")
-_median("nanmedian", "`median` of the values that are not nan.")
+_median("median", "The lower median of all elements, or along ``dim`` with its index; NaN if one element is.")
+_median("nanmedian", "`median` of the elements that are not NaN.")
 
 
 @op(returns=("values", "indices"))
 def mode(input: TensorOnly, dim: int = -1, keepdim: bool = False):
-    """The most frequent values (the smallest of several) and the last place of each."""
+    """The most frequent value along ``dim`` (the smallest of several), and its last index."""
     not_implemented("mode_cpu", input, kinds="c")
-    axis = wrap_dim(dim, input.ndim)
+    axis = _not_empty("mode", input, dim)
     x = at_least_1d(input)
     fixed = lax.stop_gradient(x)
     order = stable_order(fixed, axis)
@@ -206,11 +212,13 @@ def _at_rank(ordered: jax.Array, rank: jax.Array, interpolation: str) -> jax.Arr
 
 
 def _check_q(input: Any, q: Any, **_: Any) -> None:
-    refuse(
-        lambda q: ~((q >= 0) & (q <= 1)),
-        lambda q: RuntimeError("quantile() q values must be in the range [0, 1]"),
-        q,
-    )
+    def error(found: Any) -> Exception:
+        text = "values must be in the range [0, 1]"
+        if not hasattr(q, "dtype"):
+            text = f"must be in the range [0, 1] but got {float(found):g}"
+        return RuntimeError(f"quantile() q {text}")
+
+    refuse(lambda q: ~((q >= 0) & (q <= 1)), error, q)
 
 
 @op(check=lambda input, q, *_, **__: _check_q(input, q))
@@ -222,7 +230,7 @@ def quantile(
     *,
     interpolation: str = "linear",
 ):
-    """The values below which a part ``q`` of all values lies."""
+    """The quantiles ``q`` (between 0 and 1) along ``dim``, or of all elements."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
@@ -235,5 +243,5 @@ def nanquantile(
     *,
     interpolation: str = "linear",
 ):
-    """`quantile` of the values that are not nan."""
+    """`quantile` of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)

@@ -110,7 +110,7 @@ def typename(obj: Any) -> str:
 
 @composite("dim_order", where="method")
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """The dimensions in the order of memory, from the outermost to the innermost."""
+    """The dimensions in the order of memory, from outermost to innermost; ``ambiguity_check`` has no effect."""
     strides = self.stride()
     return tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
 
@@ -171,8 +171,7 @@ def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
         >>> torch.result_type(torch.tensor([1, 2]), 1.0)
         torch.float32
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.result_type.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.result_type.html
     """
     return result_dtype(*(x._value if isinstance(x, Tensor) else x for x in (tensor1, tensor2)))
 
@@ -186,8 +185,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
         >>> torch.broadcast_shapes((2, 1), (3,))
         torch.Size([2, 3])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.broadcast_shapes.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.broadcast_shapes.html
     """
     given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     out = [1] * max((len(s) for s in given), default=0)

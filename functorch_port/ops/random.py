@@ -31,9 +31,9 @@ from functorch_port.ops._ranges import _digits, _range
 
 
 def dropout_mask(shape: Sequence[int], p: float, dtype: DType, order: Sequence[int] | None = None) -> Any:
-    """An array of ones, each replaced by zero with probability ``p``: drawn as PyTorch's dropout draws it.
+    """Draw zeros with probability ``p``, else ones, as PyTorch's dropout does.
 
-    ``order`` is that in which the elements of what is dropped lie in memory (`memory_order`).
+    ``order`` is the memory order of the dropout's input (`memory_order`).
     """
     return _in_order(order, None, "bernoulli", tuple(shape), dtype, p=1 - p)
 
@@ -79,15 +79,15 @@ def rand(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform random numbers in [0, 1).
+    """Draw uniform numbers in [0, 1).
 
     Args:
         size: the shape, as integers or one sequence.
-        generator: where the numbers come from (the default generator).
+        generator: the random number generator; None for the default one.
         out: a tensor to write to.
-        dtype: a floating point or complex type (the default dtype).
-        device: where the tensor goes.
-        requires_grad: whether operations on it are recorded.
+        dtype: a floating point or complex dtype. Default: the default dtype.
+        device: the device of the result. Default: the default device.
+        requires_grad: whether autograd records operations on the result.
 
     Example:
         >>> import functorch_port as torch
@@ -115,7 +115,7 @@ def randn(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Standard normal random numbers; the arguments are those of `rand`.
+    """Draw standard normal numbers; the arguments are those of `rand`.
 
     Example:
         >>> import functorch_port as torch
@@ -145,17 +145,17 @@ def randint(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Random integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.
+    """Draw integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.
 
     Args:
-        low: the smallest integer (0).
-        high: one more than the largest.
+        low: the smallest integer. Default: 0.
+        high: one more than the largest integer.
         size: the shape, a sequence.
         generator, out, device, requires_grad: as for `rand`.
-        dtype: the type (int64).
+        dtype: default: int64.
 
     Raises:
-        RuntimeError: if the range is empty or does not fit the type.
+        RuntimeError: the range is empty or does not fit the dtype.
 
     Example:
         >>> import functorch_port as torch
@@ -202,12 +202,12 @@ def randperm(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The integers 0 .. n-1 in random order.
+    """The integers from 0 to ``n - 1`` in random order.
 
     Args:
-        n: how many.
+        n: the number of integers.
         generator, out, device, requires_grad: as for `rand`.
-        dtype: the type (int64).
+        dtype: default: int64.
 
     Example:
         >>> import functorch_port as torch
@@ -229,7 +229,7 @@ def randperm(
 
 
 def _check_holds(n: int, d: DType) -> None:
-    """Whether a permutation of ``n`` can be written in type ``d``."""
+    """Refuse a dtype that cannot hold the integers below ``n``."""
     if d is dtypes.bool_ or d.is_complex:
         raise _unsupported("randperm", d)
     if d.is_floating_point:
@@ -242,7 +242,7 @@ def _check_holds(n: int, d: DType) -> None:
         raise RuntimeError(f"value cannot be converted to type {c_type} without overflow")
 
 
-#: of a function: what PyTorch calls its kernel, and what is drawn
+#: function -> (PyTorch's name of its kernel, what it draws)
 _LIKE = {"rand_like": ("check_uniform_bounds", "uniform"), "randn_like": ("normal_kernel_cpu", "normal")}
 
 
@@ -286,6 +286,7 @@ def rand_like(
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -301,6 +302,7 @@ def randn_like(
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -318,6 +320,7 @@ def randint_like(
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:

@@ -52,7 +52,7 @@ def _two(
 
 @composite("uniform_", where="method")
 def uniform_(self: Tensor, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-    """Fill with uniform numbers on [from, to), by default [0, 1)."""
+    """Fill with uniform numbers in [``from``, ``to``), by default [0, 1)."""
     low, high = _two("uniform_", args, kwargs, ("from", "to"), (0.0, 1.0))
     d = self.dtype
     self._check_inplace()
@@ -100,7 +100,7 @@ def trunc_normal_fill(
 
 @composite("normal_", where="method")
 def normal_(self: Tensor, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-    """Fill with normal numbers of the given mean and standard deviation, by default 0 and 1."""
+    """Fill with normal numbers of this ``mean`` (0) and standard deviation ``std`` (1)."""
     mean, std = _two("normal_", args, kwargs, ("mean", "std"), (0.0, 1.0))
     _check_std(std)
     self._check_inplace()
@@ -116,7 +116,7 @@ def _check_std(std: float) -> None:
 
 @composite("random_", where="method")
 def random_(self: Tensor, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-    """Fill with integers: of the type's whole range, in [0, to) or in [from, to)."""
+    """Fill with integers in [``from``, ``to``); by default from 0 to the dtype's largest (2**24 for float32)."""
     if len(args) > 2:
         raise TypeError(f"random_() takes 2 positional arguments but {len(args)} were given")
     names = ("to",) if len(args) == 1 and "to" not in kwargs else ("from", "to")
@@ -146,7 +146,7 @@ def random_(self: Tensor, *args: Any, generator: Generator | None = None, **kwar
 
 @composite("bernoulli_", where="method")
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with ones, with probability ``p`` (a number, or a tensor of probabilities), and zeros."""
+    """Fill with ones with probability ``p`` (a number, or a tensor of probabilities), else with zeros."""
     self._check_inplace()
     if isinstance(p, Tensor):
         check_expand(p.shape, self.shape)
@@ -195,7 +195,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
 
 @composite("geometric_", where="method")
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill with the numbers of trials up to the first success of probability ``p``."""
+    """Fill with numbers of trials until the first success, whose probability is ``p``."""
     self._check_inplace()
     chance = _number("geometric_", "p", 1, p)
     if not 0 < chance < 1:
@@ -207,7 +207,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
 
 @composite("cauchy_", where="method")
 def cauchy_(self: Tensor, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-    """Fill with Cauchy numbers around ``median`` (0) with half-width ``sigma`` (1)."""
+    """Fill with Cauchy numbers of this ``median`` (0) and scale ``sigma`` (1)."""
     median, sigma = _two("cauchy_", args, kwargs, ("median", "sigma"), (0.0, 1.0))
     self._check_inplace()
     if not sigma > 0:
@@ -222,7 +222,7 @@ def cauchy_(self: Tensor, *args: Any, generator: Generator | None = None, **kwar
 
 @composite("log_normal_", where="method")
 def log_normal_(self: Tensor, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-    """Fill with exponentials of normal numbers of the given mean (1) and standard deviation (2)."""
+    """Fill with exponentials of normal numbers of this ``mean`` (1) and standard deviation ``std`` (2)."""
     mean, std = _two("log_normal_", args, kwargs, ("mean", "std"), (1.0, 2.0))
     self._check_inplace()
     if not std > 0:

@@ -178,9 +178,8 @@ def fold(input: Array, output_size: Any, kernel_size: Any, dilation: Any, paddin
     if min(counts) < 1:
         raise RuntimeError(
             f"Given output_size={_listed(out)}, kernel_size={_listed(blocks.kernel)}, "
-            f"dilation={_listed(blocks.dilation)}, padding={_listed(blocks.padding)}, "
-            f"stride={_listed(blocks.stride)}, calculated shape of the array of sliding blocks as {_listed(counts)}, "
-            "which is too small (non-positive)"
+            f"dilation={_listed(blocks.dilation)}, padding={_listed(blocks.padding)}, stride={_listed(blocks.stride)}, "
+            f"calculated shape of the array of sliding blocks as {_listed(counts)}, which is too small (non-positive)"
         )
     not_implemented("col2im_out_cpu", input, kinds="iu")
     x = input if input.ndim == 3 else input[None]

@@ -25,7 +25,9 @@ def _keeps_steps(*values: Any) -> bool:
     return True
 
 
-@op("_lstm_layer", where="", node="MkldnnRnnLayerBackward0", keeps=_keeps_steps)  # autocast treats it apart
+@op(
+    "_lstm_layer", where="", node="MkldnnRnnLayerBackward0", keeps=_keeps_steps
+)  # has its own rule in autocast
 @op("_recurrent_layer", where="", node="StackBackward0", keeps=_keeps_steps)
 def recurrent_layer(
     input: Array,
@@ -49,9 +51,9 @@ def recurrent_layer(
     x = _times(prepared(input), prepared(weight_ih))
     bias, state_bias = prepared(bias_ih), prepared(bias_hh)
     if bias is not None and mode == "GRU":
-        x = x + bias  # which its reset gate leaves alone
+        x = x + bias  # the reset gate does not multiply it
     elif bias is not None:
-        state_bias = bias + state_bias  # there is no pass through ``x`` for it
+        state_bias = bias + state_bias  # this saves a pass over ``x``
     from functorch_port.ops._recurrence import recur
 
     mask = None if lengths is None else jnp.arange(x.shape[0], dtype=lengths.dtype)[:, None] < lengths

@@ -17,7 +17,7 @@ from functorch_port.ops.random import dropout_mask
 
 __all__ = ["constant", "host_integers", "recurrent"]
 
-#: Packed sequences are padded to a multiple of this many steps, so that not every length is a new program.
+#: Packed sequences are padded to a multiple of this many steps, so that not each length compiles a program.
 _STEPS = 16
 
 
@@ -32,7 +32,7 @@ def host_integers(tensor: Tensor, what: str) -> np.ndarray[Any, Any]:
     value = tensor._value
     if isinstance(value, jax.core.Tracer):
         raise NotImplementedError(
-            f"{what} inside compile: the shapes depend on it. Pass the lengths as a list of ints, pack the "
+            f"compile cannot trace {what}, because shapes depend on it. Pass the lengths as a list of ints, pack the "
             "sequences outside, or keep them padded and use a mask"
         )
     return np.asarray(value)

@@ -28,6 +28,7 @@ from ._common import (
     wide,
     wrap_dims,
 )
+from .cast import cast_array
 
 # sums and products
 
@@ -47,7 +48,7 @@ def _sum_dtype(input: jax.Array, dtype: dtypes.dtype | None) -> np.dtype[Any]:
 def _reduce(fn: Any, input: jax.Array, dim: Dims, keepdim: bool, out: np.dtype[Any]) -> jax.Array:
     """A reduction that accumulates half precision in float32 and rounds once."""
     dims = wrap_dims(dim, input.ndim)
-    return fn(input.astype(wide(out)), axis=dims, keepdims=keepdim).astype(out)
+    return fn(cast_array(input, wide(out)), axis=dims, keepdims=keepdim).astype(out)
 
 
 @op(node=_node("Sum"))
@@ -58,7 +59,7 @@ def sum(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: dt
 
 @op()
 def nansum(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
-    """The sum, with nan counted as 0."""
+    """The sum over ``dim``, with NaN counted as 0."""
     no_complex("nansum on CPU does not support complex inputs", input)
     filled = jnp.where(input != input, 0, input).astype(input.dtype)
     return _reduce(jnp.sum, filled, dim, keepdim, _sum_dtype(input, dtype))
@@ -84,13 +85,13 @@ def mean(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: d
 
 
 def _count(input: jax.Array, dim: Dims) -> int:
-    """How many elements one result is made of."""
+    """The number of elements that are reduced to one."""
     return math.prod(input.shape[d] for d in wrap_dims(dim, input.ndim))
 
 
 @op()
 def nanmean(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
-    """The mean of the values that are not nan."""
+    """The mean over ``dim`` of the values that are not NaN."""
     if not is_inexact(input.dtype):
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {type_name(input)}"
@@ -112,13 +113,13 @@ def prod(
 
 @op(differentiable=False)
 def count_nonzero(input: TensorOnly, dim: Dims = None):
-    """How many values are not 0."""
+    """The number of values over ``dim`` that are not 0."""
     return jnp.sum(input != 0, axis=wrap_dims(dim, input.ndim), dtype=INT64)
 
 
 @op(where="torch method special")
 def logsumexp(input: TensorOnly, dim: Dims, keepdim: bool = False):
-    """``log(sum(exp(input)))`` without overflow."""
+    """``log(sum(exp(input)))`` over ``dim``, without overflow."""
     out = float_dtype(input)
     x = input.astype(wide(out))
     dims = wrap_dims(dim, x.ndim)
@@ -132,7 +133,7 @@ def logsumexp(input: TensorOnly, dim: Dims, keepdim: bool = False):
 
 @composite("sum_to_size", where="method")
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
-    """Summed over the dimensions that were broadcast from ``size``."""
+    """Sum over the dimensions that a tensor of ``size`` would be broadcast along."""
     target = tuple(size[0]) if len(size) == 1 and isinstance(size[0], list | tuple) else size
     shape = tuple(self.shape)
     lead = len(shape) - len(target)
@@ -148,14 +149,14 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 
 @op("all", differentiable=False)
 def all_(input: TensorOnly, dim: Dims = None, keepdim: bool = False):
-    """Whether all values are nonzero."""
+    """Whether all values over ``dim`` are nonzero."""
     out = jnp.all(input != 0, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
     return out.astype(input.dtype) if input.dtype == np.uint8 else out
 
 
 @op("any", differentiable=False)
 def any_(input: TensorOnly, dim: Dims = None, keepdim: bool = False):
-    """Whether any value is nonzero."""
+    """Whether any value over ``dim`` is nonzero."""
     out = jnp.any(input != 0, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
     return out.astype(input.dtype) if input.dtype == np.uint8 else out
 
@@ -175,7 +176,7 @@ def _correction(dim: Any, unbiased: bool | None, correction: float | None) -> tu
 def _variance(
     name: str, input: jax.Array, dim: Dims, correction: float, keepdim: bool
 ) -> tuple[jax.Array, jax.Array]:
-    """Variance and mean, both in the type to compute in."""
+    """The variance and the mean, in the wide dtype."""
     if not is_inexact(input.dtype):
         who = "std and var" if name in ("std", "var") else name
         raise RuntimeError(f"{who} only support floating point and complex dtypes")
@@ -189,7 +190,7 @@ def _variance(
             stacklevel=2,
         )
     average = divide(jnp.sum(x, axis=dims, keepdims=True), count)
-    # around one of them, so that equal numbers have no variance, not even by rounding
+    # relative to one element, so that the variance of equal numbers is exactly 0
     first = x[tuple([slice(1) if d in dims else slice(None) for d in range(x.ndim)])]
     off = x - lax.stop_gradient(first)
     off = off - divide(jnp.sum(off, axis=dims, keepdims=True), count)
@@ -216,7 +217,7 @@ def var(
     *,
     correction: float | None = None,
 ):
-    """The variance: squared deviations from the mean, summed and divided by ``count - correction``."""
+    """The variance over ``dim``; its divisor is ``count - correction``, and ``correction`` is 1 by default."""
     dim, correction = _correction(dim, unbiased, correction)
     return _variance("var", input, dim, correction, keepdim)[0].astype(_real_of(input.dtype))
 
@@ -230,7 +231,7 @@ def std(
     *,
     correction: float | None = None,
 ):
-    """The standard deviation; its gradient is 0 where it is 0."""
+    """The square root of `var`; its gradient is 0 where it is 0."""
     dim, correction = _correction(dim, unbiased, correction)
     variance = _variance("std", input, dim, correction, keepdim)[0]
     return sqrt_flat_at_zero(variance).astype(_real_of(input.dtype))
@@ -245,7 +246,7 @@ def var_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Array, Array]:
-    """Variance and mean."""
+    """`var` and `mean`."""
     dim, correction = _correction(dim, unbiased, correction)
     variance, average = _variance("var_mean", input, dim, correction, keepdim)
     return variance.astype(_real_of(input.dtype)), average.astype(input.dtype)
@@ -260,7 +261,7 @@ def std_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Array, Array]:
-    """Standard deviation and mean."""
+    """`std` and `mean`."""
     dim, correction = _correction(dim, unbiased, correction)
     variance, average = _variance("std_mean", input, dim, correction, keepdim)
     return sqrt_flat_at_zero(variance).astype(_real_of(input.dtype)), average.astype(input.dtype)

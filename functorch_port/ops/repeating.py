@@ -1,4 +1,4 @@
-"""Elements that come again: `expand`, `repeat`, `tile`, `repeat_interleave`, `meshgrid`, `combinations`."""
+"""Repetitions of elements: `expand`, `repeat`, `tile`, `repeat_interleave`, `meshgrid`, `combinations`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._array.refusal import refuse
 from .._base import dtypes
 from .._run import bind
 from .._run.registry import TensorOnly, composite, op
@@ -32,7 +33,7 @@ from .reshaping import _reshape, _sizes, view
 
 @op(view=True, where="method", varargs="size")
 def expand(input: TensorOnly, size: tuple[int, ...], *, implicit: bool = False):
-    """Dimensions of size 1 repeated without a copy; -1 keeps a size."""
+    """A view with dimensions of size 1 repeated, and new leading dimensions; -1 keeps a size."""
     offset = len(size) - input.ndim
     if offset < 0:
         raise RuntimeError(
@@ -63,7 +64,7 @@ def broadcast_to(input: Tensor, *size: Any) -> Tensor:
 
 @composite(where="torch")
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Every tensor expanded to the common shape; itself where it has that shape."""
+    """Expand tensors to their common shape; a tensor that has it is returned itself."""
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     shape = broadcast_shapes(*[tuple(x.shape) for x in listed])
     return tuple(x if tuple(x.shape) == shape else bind.function("expand")(x, shape) for x in listed)
@@ -86,13 +87,13 @@ def _repeat(input: jax.Array, repeats: tuple[int, ...]) -> jax.Array:
 
 @op(where="method", varargs="repeats")
 def repeat(input: TensorOnly, repeats: tuple[int, ...]):
-    """The tensor repeated along its dimensions, copied."""
+    """A copy, repeated along each dimension; extra numbers add leading dimensions."""
     return _repeat(input, repeats)
 
 
 @op(node="RepeatBackward0", varargs="dims")
 def tile(input: TensorOnly, dims: tuple[int, ...]):
-    """`repeat` that leaves the leading dimensions alone when ``dims`` is short."""
+    """`repeat`, but a number that is missing for a leading dimension counts as 1."""
     return _repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
 
 
@@ -126,6 +127,12 @@ def _check_repeats(repeats: Tensor) -> None:
         )
     if repeats.ndim > 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    refuse(lambda n: n < 0, lambda n: RuntimeError("repeats can not be negative"), repeats._value)
+
+
+def _check_total(repeats: Tensor, times: int, total: int) -> None:
+    error = RuntimeError("allocated size does not match required size")
+    refuse(lambda n: n.sum() * times != total, lambda n: error, repeats._value)
 
 
 _REPEATED = "a given output_size"
@@ -135,27 +142,35 @@ _REPEATED = "a given output_size"
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Every element repeated along ``dim`` (of the flattened input by default)."""
+    """Repeat each element along ``dim``, by default of the flattened input."""
     if repeats is None:
         _check_repeats(input)
         if output_size is None:
             output_size = input.sum()._as_size("repeat_interleave", _REPEATED)
+        else:
+            _check_total(input, 1, output_size)
         return bind.function("_repeat_indices")(input, output_size)
+    length = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)]
     if not isinstance(repeats, Tensor):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
+        if output_size not in (None, length * repeats):
+            raise RuntimeError(
+                f"repeat_interleave: Invalid output_size, expected {length * repeats} but got {output_size}"
+            )
         out = bind.function("_repeat_each")(input, operator.index(repeats), dim)
         return out.view(out.shape)  # as PyTorch's, a view of a tensor that nobody holds
     _check_repeats(repeats)
-    length = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)]
     if repeats.numel() not in (1, length):
         raise RuntimeError(
             f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and "
             f"input.size(0) = {length}"
         )
+    times = length if repeats.numel() == 1 else 1
     if output_size is None:
-        total = repeats.sum()._as_size("repeat_interleave", _REPEATED)  # type: ignore[attr-defined]
-        output_size = total * (length if repeats.numel() == 1 else 1)
+        output_size = repeats.sum()._as_size("repeat_interleave", _REPEATED) * times  # type: ignore[attr-defined]
+    else:
+        _check_total(repeats, times, output_size)
     return bind.function("_repeat_by")(input, repeats, dim, output_size)
 
 
@@ -164,7 +179,7 @@ def repeat_interleave(
 
 @composite(where="torch")
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinate grids of vectors: one tensor per vector, in the shape of all of them."""
+    """Coordinate grids of vectors, one tensor for each; ``indexing`` is "ij" (default) or "xy"."""
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     if indexing is None:
         warnings.warn(
@@ -190,7 +205,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 @composite(where="torch")
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All combinations of one element from each vector, as rows."""
+    """The Cartesian product of vectors, as rows."""
     if len(tensors) == 1:
         return tensors[0]
     grids = meshgrid(*tensors, indexing="ij")

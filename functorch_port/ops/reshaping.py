@@ -1,4 +1,4 @@
-"""The same elements in another shape (`view`, `reshape`, `flatten`, `squeeze`, `unsqueeze`); view ops in place."""
+"""Changes of shape: `view`, `reshape`, `flatten`, `squeeze`, `unsqueeze`; and view operations in place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._array import tracing
-from .._base import dtypes
+from .._base import dtypes, strides
 from .._base.tuning import tuning
 from .._run import bind
 from .._run.registry import TensorOnly, composite, op
@@ -42,9 +42,8 @@ def _inferred(size: tuple[int, ...], count: int) -> tuple[int, ...]:
         return size
     if known == 0 and count == 0:
         raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension "
-            "size -1 can "
-            "be any value and is ambiguous"
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension size -1 "
+            "can be any value and is ambiguous"
         )
     if known == 0 or count % known:
         raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {count}")
@@ -56,10 +55,9 @@ def _suffix_products(size: Sequence[int]) -> set[int]:
 
 
 def can_view(shape: Sequence[int], strides: Sequence[int], size: Sequence[int]) -> bool:
-    """Whether a tensor with these strides can be seen in the shape ``size`` without moving elements.
+    """Whether a tensor with these strides has a view in the shape ``size``.
 
-    Neighbouring dimensions whose strides fit together form runs that may be cut anywhere; the new sizes must come out
-    even at the ends of the runs.
+    Adjacent dimensions that are contiguous together form a block. No new dimension may extend over two blocks.
     """
     if numel(shape) == 0:
         return True
@@ -123,7 +121,7 @@ _NEGATIVE = "tensors with negative bit set"
 
 @composite(where="method")
 def view(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
-    """The same elements in another shape, sharing the Storage; or the same bytes as another ``dtype``."""
+    """A view in another shape, or of the same bytes as another ``dtype``; it shares the Storage."""
     if "dtype" in kwargs or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
         conj, neg = self._turned()
         if conj or neg:
@@ -131,7 +129,7 @@ def view(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
                 f"torch.Tensor.view is not supported for {'conjugate view tensors' if conj else _NEGATIVE} when "
                 "converting to a different dtype."
             )
-        # which PyTorch does not call a view: it has no history
+        # PyTorch does not count it as a view: it has no history
         return bind.function("_view_dtype")(self, kwargs["dtype"] if kwargs else size[0]).detach()
     new = infer_size(_given("view", "size", size, kwargs), self.numel())
     if self._view is not None and not can_view(self.shape, self._strides(), new):
@@ -151,13 +149,13 @@ def _reshape(input: Tensor, size: tuple[int, ...]) -> Tensor:
 
 @composite(where="torch")
 def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
-    """The same elements in another shape: a view where PyTorch's layout allows it, else a copy."""
+    """The tensor in another shape: a view if its strides allow one, else a copy."""
     return _reshape(input, _sizes((shape,)))
 
 
 @composite("reshape", where="method")
 def _reshape_method(self: Tensor, *shape: Any, **kwargs: Any) -> Tensor:
-    """The same elements in another shape: a view where PyTorch's layout allows it, else a copy."""
+    """The tensor in another shape: a view if its strides allow one, else a copy."""
     return _reshape(self, _given("reshape", "shape", shape, kwargs))
 
 
@@ -175,7 +173,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 @composite()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """The dimensions from ``start_dim`` to ``end_dim`` as one."""
+    """Merge the dimensions from ``start_dim`` to ``end_dim`` into one."""
     start, end = wrap_dim(start_dim, input.ndim), wrap_dim(end_dim, input.ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
@@ -191,13 +189,13 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @composite()
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension."""
+    """All elements as a vector."""
     return input.contiguous().view(-1) if input.numel() else _reshape(input, (0,))
 
 
 @composite()
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One dimension split into several."""
+    """Split dimension ``dim`` into dimensions of ``sizes``, one of which may be -1."""
     axis, shape = wrap_dim(dim, input.ndim), tuple(input.shape)
     sizes = _sizes((sizes,))
     if not sizes:
@@ -205,9 +203,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     known = math.prod(n for n in sizes if n != -1)
     if (-1 not in sizes and known != shape[axis]) or (-1 in sizes and (known == 0 or shape[axis] % known)):
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} "
-            f"({shape[axis]}) in the "
-            "input tensor"
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} ({shape[axis]}) in "
+            "the input tensor"
         )
     return view(input, (*shape[:axis], *infer_size(sizes, shape[axis]), *shape[axis + 1 :]))
 
@@ -225,14 +222,14 @@ def squeeze_node(static: dict[str, Any]) -> str:
 
 @op(view=True, node=squeeze_node)
 def squeeze(input: TensorOnly, dim: int | tuple[int, ...] | None = None):
-    """Without the dimensions of size 1, or those of them that are in ``dim``."""
+    """Remove all dimensions of size 1, or those in ``dim``."""
     dims = range(input.ndim) if dim is None else () if dim == () else wrap_dims(dim, input.ndim)
     return lax.squeeze(input, [d for d in dims if input.shape[d] == 1])
 
 
 @op(view=True)
 def unsqueeze(input: TensorOnly, dim: int):
-    """With a new dimension of size 1 before ``dim``."""
+    """Insert a dimension of size 1 at position ``dim``."""
     return jnp.expand_dims(input, wrap_dim(dim, input.ndim + 1))
 
 
@@ -243,12 +240,12 @@ def _atleast(ndim: int, dims: Callable[[int], Sequence[int]]) -> None:
         return out[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else out
 
     fn.__name__ = fn.__qualname__ = f"atleast_{ndim}d"
-    fn.__doc__ = f"With at least {ndim} dimensions."
+    fn.__doc__ = f"Give each tensor at least {ndim} dimension{'s' * (ndim > 1)}, by inserting some of size 1."
     composite(fn.__name__, where="torch")(fn)
 
 
 def _widened(input: Tensor, dims: Sequence[int]) -> Tensor:
-    """With dimensions of size 1 put in; a number is given its shape at once."""
+    """Insert dimensions of size 1."""
     if input.ndim == 0:
         return _reshape(input, (1,) * len(dims))
     for dim in dims:
@@ -264,31 +261,39 @@ _atleast(3, lambda ndim: ((0, 0, 0), (0, -1), (-1,))[ndim])
 @op("_unravel_index", where="", differentiable=False)
 def _unravel_index(indices: TensorOnly, shape: tuple[int, ...]):
     """The coordinates of flat positions."""
-    return tuple(i.astype(INT64) for i in jnp.unravel_index(indices, shape))
+    steps = strides.contiguous(shape)
+    return tuple(indices.astype(INT64) // step % n for step, n in zip(steps, shape, strict=True))
 
 
 @composite("unravel_index", where="torch")
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """The coordinates, one tensor per dimension, of positions in a flattened tensor of ``shape``."""
-    return bind.function("_unravel_index")(indices, (shape,) if isinstance(shape, int) else tuple(shape))
+    if indices.dtype.np.kind not in "iu":
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype!r}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    for n in sizes:
+        if not isinstance(n, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    return bind.function("_unravel_index")(indices, sizes)
 
 
 # in place
 
 
 def _reshaped_in_place(name: str) -> None:
-    """The in-place twin of a view op: the tensor looks at its Storage in another way, nothing is written."""
+    """Register the in-place form of a view operation: it changes the tensor's view, and writes nothing."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         self._check_history()
         overlay = tracing.current()
         if overlay is not None and not overlay.transforms and overlay.is_outside(self):
             raise NotImplementedError(
-                f"{name}_() inside a compiled function gives a new form to a tensor from outside, which "
-                f"would not have it after the call. Use {name}()."
+                f"{name}_() inside a compiled function cannot change the shape of a tensor from outside: the change "
+                f"would be lost after the call. Use {name}()."
             )
-        # In no_grad mode too, where PyTorch's history goes on to be that of the old form: its backward fails, or
-        # mixes up the elements.
+        # Also in no_grad mode. PyTorch keeps the old shape's history there, so its backward fails or mixes up elements.
         recorded = not self._is_stale() and self.grad_fn is not None
         with grad_mode.set_grad_enabled(recorded):
             seen = bind.function(name)(self, *args, **kwargs)

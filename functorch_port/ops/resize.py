@@ -109,7 +109,7 @@ _FILTERS: dict[str, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
 def _smoothing_matrix(
     mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any
 ) -> np.ndarray:
-    """The (size, out) matrix of antialiasing: outputs average inputs under a filter scaled by their distance."""
+    """The (size, out) matrix of antialiasing: each output averages inputs by a filter as wide as the scale."""
     width, shape = _FILTERS[mode]
     scale = float(_scale(size, out, align_corners, factor, real))
     stretch = max(scale, 1.0)

@@ -8,37 +8,40 @@ import jax
 import jax.numpy as jnp
 
 from .._run.registry import TensorOnly, pointwise_op
-from ._common import compute, elementwise, is_inexact, not_implemented
+from ._common import compute, elementwise, is_inexact, no_complex, not_implemented
 
 
-def _rounded(fn: Any, kernel: str, x: jax.Array) -> jax.Array:
-    not_implemented(kernel, x, kinds="b")
+def _rounded(name: str, fn: Any, x: jax.Array) -> jax.Array:
+    if name != "round":
+        no_complex(f"{name} is not supported for complex inputs", x, error=NotImplementedError)
+    not_implemented(f"{name}_vml_cpu", x, kinds="bc")
     return fn(x) if is_inexact(x.dtype) else x
 
 
 @pointwise_op(inplace=True)
 def floor(input: TensorOnly):
-    """Rounded down."""
-    return _rounded(jnp.floor, "floor_vml_cpu", input)
+    """Round down."""
+    return _rounded("floor", jnp.floor, input)
 
 
 @pointwise_op(inplace=True)
 def ceil(input: TensorOnly):
-    """Rounded up."""
-    return _rounded(jnp.ceil, "ceil_vml_cpu", input)
+    """Round up."""
+    return _rounded("ceil", jnp.ceil, input)
 
 
 @pointwise_op("trunc", "fix", inplace=True)
 def trunc(input: TensorOnly):
-    """Rounded towards zero."""
-    return _rounded(jnp.trunc, "trunc_vml_cpu", input)
+    """Round towards zero."""
+    return _rounded("trunc", jnp.trunc, input)
 
 
 @pointwise_op(inplace=True, where="torch method special")
 def round(input: TensorOnly, *, decimals: int = 0):
-    """Rounded to ``decimals`` places, halves to the even neighbour."""
-    if decimals == 0 or not is_inexact(input.dtype):
-        return _rounded(jnp.round, "round_vml_cpu", input)
+    """Round to ``decimals`` places; a half goes to the even neighbour."""
+    if decimals == 0:
+        return _rounded("round", jnp.round, input)
+    not_implemented("round_cpu", input, kinds="biuc")
     scale = 10.0 ** (decimals if decimals > 0 else -decimals)
     if decimals > 0:
         return compute(lambda x: jnp.round(x * scale) / scale, input.dtype, input)
@@ -47,14 +50,14 @@ def round(input: TensorOnly, *, decimals: int = 0):
 
 @pointwise_op(inplace=True)
 def frac(input: TensorOnly):
-    """The part behind the point, with the sign of ``input``."""
-    not_implemented("frac_cpu", input, kinds="biu")
+    """The fractional part, with the sign of ``input``."""
+    not_implemented("frac_cpu", input, kinds="biuc")
     return input - jnp.trunc(input)
 
 
 @pointwise_op(inplace=True)
 def nextafter(input: TensorOnly, other: TensorOnly):
-    """The next number that can be represented, in the direction of ``other``."""
+    """The next representable number from ``input`` towards ``other``."""
     not_implemented("nextafter_cpu", input, other, kinds="biuc")
     return elementwise(_nextafter, input, other)
 

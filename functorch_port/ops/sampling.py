@@ -38,12 +38,12 @@ from functorch_port.ops.random_fills import _bernoulli_of, _check_std, _probabil
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros.
+    """Draw ones with the probabilities in ``input`` (or with probability ``p``), else zeros.
 
     Args:
-        input: probabilities; only its shape and dtype count if ``p`` is given.
-        p: one probability for all.
-        generator: where the numbers come from.
+        input: the probabilities; with ``p``, only its shape and dtype count.
+        p: one probability for all elements.
+        generator: the random number generator; None for the default one.
         out: a tensor to write to.
 
     Example:
@@ -77,17 +77,17 @@ def normal(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal random numbers with the given means and standard deviations.
+    """Draw normal numbers with these means and standard deviations.
 
     Args:
-        mean: a tensor of means, or a number.
-        std: a tensor of standard deviations, or a number (1).
+        mean: a tensor, or a number.
+        std: a tensor, or a number. Default: 1 if ``mean`` is a tensor.
         size: the shape, if both are numbers.
         generator, out: as for `rand`.
         dtype, device, requires_grad: as for `rand`, if both are numbers.
 
     Raises:
-        RuntimeError: if a standard deviation is negative.
+        RuntimeError: a standard deviation is negative.
 
     Example:
         >>> import functorch_port as torch
@@ -160,20 +160,20 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Indices drawn with probabilities proportional to the rows of ``input``.
+    """Draw indices with probabilities proportional to the weights in each row of ``input``.
 
     Args:
-        input: weights, not negative, of shape (n,) or (m, n).
-        num_samples: how many indices to draw per row.
+        input: the weights (n,) or (m, n), not negative.
+        num_samples: the number of indices per row.
         replacement: whether an index may be drawn again.
-        generator: where the numbers come from.
+        generator: the random number generator; None for the default one.
         out: a tensor to write to.
 
     Shape:
         (num_samples,) or (m, num_samples), int64.
 
     Raises:
-        RuntimeError: for weights that are negative, infinite, nan or all zero, or too many samples.
+        RuntimeError: a weight is negative, infinite or NaN; a row has only zeros; ``num_samples`` is too large.
 
     Example:
         >>> import functorch_port as torch
@@ -264,11 +264,11 @@ def _positions(xp: Any, cumulative: Any, u: Any) -> Any:
 
 @composite("poisson", where="torch")
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Poisson numbers with the rates in ``input``.
+    """Draw Poisson numbers with the rates in ``input``.
 
     Args:
-        input: rates, not negative.
-        generator: where the numbers come from.
+        input: the rates, not negative.
+        generator: the random number generator; None for the default one.
 
     Example:
         >>> import functorch_port as torch

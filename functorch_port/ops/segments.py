@@ -12,7 +12,15 @@ from functorch_port._array.refusal import refuse
 from functorch_port._run.registry import Scalar, TensorOnly, op
 from functorch_port.ops._common import type_name, wrap_dim
 
-_REDUCES = ("sum", "mean", "max", "min", "prod")
+_REDUCES = {
+    "sum": "sum",
+    "mean": "mean",
+    "max": "max",
+    "min": "min",
+    "prod": "prod",
+    "amax": "max",
+    "amin": "min",
+}
 
 
 @jax.custom_jvp
@@ -79,22 +87,23 @@ def segment_reduce(
 
     Args:
         data: the input, floating point.
-        reduce: "sum", "mean", "max", "min" or "prod".
+        reduce: "sum", "mean", "amax" (or "max"), "amin" (or "min"), or "prod".
         lengths: the lengths of the segments: the shape of ``data`` before ``axis``, then one number per segment.
         indices: not supported, as in PyTorch.
         offsets: the starts of the segments and the end of the last one, instead of ``lengths``.
         axis: the dimension; must be the last one of ``lengths`` or ``offsets``.
-        unsafe: whether to skip the check that the lengths fit.
+        unsafe: whether to skip the check that the lengths add up to the size.
         initial: the initial value of every reduction.
 
     Raises:
-        RuntimeError: the lengths do not fit.
+        RuntimeError: the lengths do not add up to the size, or one is negative.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.segment_reduce.html
     """
     axis = wrap_dim(axis, data.ndim)
     if reduce not in _REDUCES:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    reduce = _REDUCES[reduce]
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     given = offsets if offsets is not None else lengths

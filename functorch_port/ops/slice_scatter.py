@@ -28,7 +28,7 @@ def _check_part(src: jax.Array, shape: Sequence[int]) -> None:
 
 @op(order=first_order)
 def select_scatter(input: TensorOnly, src: TensorOnly, dim: int, index: int):
-    """A copy with ``src`` in the place of one slice."""
+    """A copy with ``src`` in the place of the slice ``index`` along ``dim``."""
     axis = wrap_dim(dim, input.ndim)
     _check_select(input, dim, index)
     _check_part(src, input.shape[:axis] + input.shape[axis + 1 :])
@@ -75,7 +75,7 @@ def as_strided_scatter(
 ):
     """A copy with ``src`` at the elements that these strides reach.
 
-    The gradient of ``input`` is 0 there; PyTorch's is 0 everywhere else instead, which is an error.
+    The gradient of ``input`` is 0 there. PyTorch's is wrong: it is 0 everywhere else.
     """
     take = functools.partial(_as_strided, size=size, stride=stride, storage_offset=storage_offset or 0)
     _check_part(src, size)

@@ -155,7 +155,7 @@ def _matched(A: jax.Array, B: jax.Array) -> tuple[jax.Array, jax.Array]:
 def triangular_solve(
     input: TensorOnly, A: TensorOnly, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ):
-    """The solution X of ``A X = input`` with a triangular A, and A."""
+    """The solution X of ``A X = input`` with a triangular A, and a copy of A."""
     for name, x in (("b", input), ("A", A)):
         if x.ndim < 2:
             raise RuntimeError(
@@ -179,7 +179,7 @@ def triangular_solve(
 
 @op("tensorinv", where="linalg", node="ViewBackward0")
 def tensorinv(A: TensorOnly, ind: int = 2):
-    """The inverse of a tensor as a linear map from its last dimensions to its first ``ind``."""
+    """The inverse of ``A`` as a linear map: A maps its last dimensions to its first ``ind``."""
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     rows, columns = math.prod(A.shape[:ind]), math.prod(A.shape[ind:])
@@ -243,7 +243,7 @@ def linalg_slogdet(A: TensorOnly):
 
 @op(node="AddBackward0")
 def logdet(input: TensorOnly):
-    """The logarithm of the determinant; nan if it is negative."""
+    """The logarithm of the determinant; NaN if that is negative."""
     sign, logabsdet = _slogdet(input)
     if jnp.iscomplexobj(sign):
         return logabsdet + jnp.log(sign)
@@ -255,7 +255,7 @@ def logdet(input: TensorOnly):
 
 @op("matrix_power", where="torch method linalg", node="MmBackward0")
 def matrix_power(A: TensorOnly, n: int):
-    """The ``n``-th power of square matrices; of the inverse for negative ``n``."""
+    """The ``n``-th power of square matrices; a negative ``n`` takes powers of the inverse."""
     check_square("linalg.matrix_power", A)
     return jnp.linalg.matrix_power(A, n)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._array.refusal import outside, refuse
 from .._base import dtypes
 from .._base.layout import first_order
 from .._base.promotion import promote
@@ -23,6 +25,7 @@ from ._common import (
     not_implemented,
     stable_order,
     take_along,
+    type_name,
     wrap_dim,
 )
 
@@ -39,7 +42,7 @@ def _picked(input: jax.Array, x: jax.Array, index: jax.Array, axis: int) -> tupl
 
 @op(returns=("values", "indices"), order=first_order)
 def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
-    """The sorted values along ``dim`` and their indices. Always stable."""
+    """Sort along ``dim``: the values and their indices. The sort is always stable; NaN is the largest value."""
     no_complex(" Sort does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -48,7 +51,7 @@ def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: boo
 
 @op(order=first_order)  # PyTorch's is `sort`, which looks at the history of a view
 def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
-    """The indices that sort along ``dim``. Always stable."""
+    """The indices that sort along ``dim``; see `sort`."""
     no_complex(" Sort does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     return stable_order(at_least_1d(input), axis, descending).astype(INT64).reshape(input.shape)
@@ -56,13 +59,13 @@ def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: 
 
 @op(node="SortBackward0", order=first_order)
 def msort(input: TensorOnly):
-    """The sorted values along the first dimension."""
+    """Sort along the first dimension."""
     return sort(input, 0)[0]
 
 
 @op(returns=("values", "indices"))
 def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
-    """The ``k`` largest (or smallest) values along ``dim`` and their indices."""
+    """The ``k`` largest (or smallest) values along ``dim``, always sorted, and their indices."""
     no_complex(" topk does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -71,7 +74,15 @@ def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted:
     if x.dtype.kind in "bc" or k == 0:
         return _picked(input, x, lax.slice_in_dim(stable_order(x, axis, largest), 0, k, axis=axis), axis)
     keys = lax.stop_gradient(jnp.moveaxis(x, axis, -1))
-    keys = _nan_last(keys) if largest else -_nan_last(keys) if is_inexact(x.dtype) else ~keys
+    if is_inexact(
+        x.dtype
+    ):  # on a CPU, `lax.top_k` takes a NaN for more than inf, and -NaN for less than -inf
+        ranked = functools.partial(_ranked, largest=largest)
+        keys = lax.platform_dependent(
+            keys, cpu=functools.partial(ranked, nan=jnp.nan), default=functools.partial(ranked, nan=jnp.inf)
+        )
+    elif not largest:
+        keys = ~keys
     _, index = lax.top_k(keys, k)
     index = jnp.moveaxis(index, -1, axis)
     if k == 1 and not input.ndim:
@@ -79,8 +90,9 @@ def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted:
     return _picked(input, x, index, axis)
 
 
-def _nan_last(x: jax.Array) -> jax.Array:
-    return jnp.where(x == x, x, jnp.inf).astype(x.dtype) if is_inexact(x.dtype) else x
+def _ranked(x: jax.Array, largest: bool, nan: float) -> jax.Array:
+    """``x``, or ``-x`` for the smallest values, with ``nan`` or ``-nan`` in the place of NaN."""
+    return jnp.where(x == x, x if largest else -x, jnp.copysign(nan, 1 if largest else -1)).astype(x.dtype)
 
 
 @op(returns=("values", "indices"))
@@ -122,7 +134,14 @@ def _side(right: bool, side: str | None, name: str) -> str:
     return side or ("right" if right else "left")
 
 
-@op(differentiable=False)
+def _check_sorter(sorted_sequence: Any, input: Any, *, sorter: Any = None, **_: Any) -> None:
+    if sorter is not None:
+        within = functools.partial(outside, low=0, high=sorted_sequence.shape[-1])
+        text = "torch.searchsorted(): sorter index out of range"
+        refuse(within, lambda sorter: RuntimeError(text), sorter)
+
+
+@op(differentiable=False, check=_check_sorter)
 def searchsorted(
     sorted_sequence: TensorOnly,
     input: Array,
@@ -132,24 +151,32 @@ def searchsorted(
     side: str | None = None,
     sorter: Array | None = None,
 ):
-    """The indices at which values must be inserted to keep the last dimension of a sequence sorted."""
-    edges = (
-        sorted_sequence if sorter is None else take_along(sorted_sequence, sorter, sorted_sequence.ndim - 1)
-    )
+    """The indices at which to insert values into the last dimension of ``sorted_sequence``, to keep it sorted."""
+    edges = sorted_sequence
+    if sorter is not None:
+        if sorter.shape != edges.shape:
+            raise RuntimeError(
+                "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+                f"{list(edges.shape)}and got sorter tensor {list(sorter.shape)}"
+            )
+        if sorter.dtype != INT64:
+            raise RuntimeError(
+                f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {type_name(sorter)}"
+            )
+        edges = take_along(edges, sorter, edges.ndim - 1)
     shape = getattr(input, "shape", ())
     if edges.ndim != 1 and (not shape or edges.shape[:-1] != shape[:-1]):
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges.shape)} and "
-            "input value "
-            f"tensor {list(shape)}"
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges.shape)} and input "
+            f"value tensor {list(shape)}"
         )
     return _search(edges, input, _side(right, side, "searchsorted"), out_int32)
 
 
 @op(differentiable=False, numbers=True)
 def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, right: bool = False):
-    """The index of every value's bucket between sorted boundaries."""
+    """The index of the bucket that each value falls into, between sorted ``boundaries``."""
     not_implemented("searchsorted_out_cpu", input, boundaries, kinds="c")
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
@@ -230,7 +257,7 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The sorted distinct values, or the distinct slices along ``dim``."""
+    """The distinct values, or the distinct slices along ``dim``; always sorted."""
     return _asked(bind.function("_unique")(input, dim), return_inverse, return_counts)
 
 
@@ -238,7 +265,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The values, with each run of equal neighbours collapsed to one."""
+    """The values, with each run of equal neighbours reduced to one."""
     return _asked(bind.function("_unique_consecutive")(input, dim), return_inverse, return_counts)
 
 
@@ -259,7 +286,7 @@ def _bincount(input: TensorOnly, length: int, weights: Array | None = None):
 
 @composite()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """The count of each non-negative integer, or the sum of its weights."""
+    """The number of times that each integer from 0 on occurs, or the sum of its weights."""
     if input.dtype not in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64):
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'")
     if minlength < 0:

@@ -1,4 +1,4 @@
-"""Special functions of the normal distribution and the error function."""
+"""Special functions: the normal distribution, the error function, entropy."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ _ndtri.defjvp(lambda p, t: (_ndtri(*p), math.sqrt(2 * math.pi) * jnp.exp(_ndtri(
 
 @pointwise_op(where="special", node="SpecialXlog1PyBackward0")
 def xlog1py(input: Array, other: Array):
-    """``input * log1p(other)``; 0 where ``input`` is 0."""
+    """``input * log1p(other)``; 0 where ``input`` is 0, unless ``other`` is NaN."""
     not_implemented("xlog1py_cpu", input, other, kinds="c")
     return elementwise_float(lambda x, y: _xlog1py(*jnp.broadcast_arrays(x, y)), input, other)
 
@@ -157,7 +157,7 @@ def erfinv(input: TensorOnly):
 
 @pointwise_op(inplace=True, where="torch method special")
 def logit(input: TensorOnly, eps: float | None = None):
-    """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
+    """``log(x / (1 - x))``; with ``eps``, x is limited to ``[eps, 1 - eps]`` first."""
     not_implemented("logit_cpu", input, kinds="c")
 
     def formula(x: jax.Array) -> jax.Array:

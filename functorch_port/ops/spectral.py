@@ -69,10 +69,15 @@ _not_converged = check_finite(
 def linalg_svd(A: TensorOnly, full_matrices: bool = True, *, driver: str | None = None):
     """The singular value decomposition ``U diag(S) Vh``."""
     check_matrix("linalg.svd", A)
-    if driver is not None:
-        raise RuntimeError("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with "
-                           "cuSOLVER backend.")  # fmt: skip
+    _no_driver(driver)
     return _svd(A, full_matrices)
+
+
+def _no_driver(driver: str | None) -> None:
+    if driver is not None:
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
 
 
 @op(returns=("U", "S", "V"), node="LinalgSvdBackward0")
@@ -92,6 +97,7 @@ def svd(input: TensorOnly, some: bool = True, compute_uv: bool = True):
 def svdvals(A: TensorOnly, *, driver: str | None = None):
     """The singular values, in descending order."""
     check_matrix("linalg.svdvals", A)
+    _no_driver(driver)
     return jnp.linalg.svd(A, compute_uv=False)
 
 
@@ -125,14 +131,14 @@ def _check_triangle(UPLO: str) -> bool:
     node="LinalgEighBackward0",
 )
 def eigh(A: TensorOnly, UPLO: str = "L"):
-    """The eigenvalues and eigenvectors of Hermitian matrices, from one triangle."""
+    """The eigenvalues (ascending) and eigenvectors of Hermitian matrices; ``UPLO`` is the triangle that is read."""
     check_square("linalg.eigh", A)
     return _eigh(A, _check_triangle(UPLO))
 
 
 @op(where="linalg", node="LinalgEighBackward0")
 def eigvalsh(A: TensorOnly, UPLO: str = "L"):
-    """The eigenvalues of Hermitian matrices, from one triangle."""
+    """The eigenvalues (ascending) of Hermitian matrices; ``UPLO`` is the triangle that is read."""
     check_square("linalg.eigvalsh", A)
     return _eigh(A, _check_triangle(UPLO))[0]
 
@@ -177,13 +183,13 @@ _not_finite = check_finite("torch.linalg.eig: input tensor should not contain in
     check=_not_finite,
 )
 def eig(A: TensorOnly):
-    """The eigenvalues and eigenvectors of square matrices (on the CPU)."""
+    """The eigenvalues and eigenvectors of square matrices; not on a TPU."""
     check_square("linalg.eig", A)
     return _eig(A)
 
 
 @op(where="linalg", node="LinalgEigBackward0", check=_not_finite)
 def eigvals(A: TensorOnly):
-    """The eigenvalues of square matrices (on the CPU)."""
+    """The eigenvalues of square matrices; not on a TPU."""
     check_square("linalg.eigvals", A)
     return _eigvals(A)

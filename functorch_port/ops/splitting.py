@@ -24,7 +24,7 @@ from ._common import wrap_dim
 
 
 def _wrap_start(start: Any, size: int) -> Any:
-    """A start counted from the end when negative; it may be traced."""
+    """The start as a non-negative number; it may be traced."""
     return (
         (start + size if start < 0 else start)
         if isinstance(start, int)
@@ -70,7 +70,7 @@ def _check_start(input: Any, dim: int, start: Any, length: int) -> None:
 
 @op(view=True, node="SliceBackward0", check=_check_start)
 def narrow(input: TensorOnly, dim: int, start: Scalar, length: int):
-    """``length`` elements along ``dim`` from ``start`` on."""
+    """A view of ``length`` elements along ``dim``, from ``start`` on."""
     _check_narrow(input, dim, start, length)
     return _slice(input, wrap_dim(dim, input.ndim), start, length)
 
@@ -102,7 +102,7 @@ def _check_select(input: Any, dim: int, index: Any) -> None:
 
 @op(view=True, check=_check_select)
 def select(input: TensorOnly, dim: int, index: Scalar):
-    """One slice along ``dim``, without that dimension."""
+    """A view of the slice ``index`` along ``dim``, without that dimension."""
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     axis = wrap_dim(dim, input.ndim)
@@ -123,7 +123,7 @@ def _part(input: TensorOnly, size: tuple[int, ...], start: Scalar):
 
 @composite()
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """All slices along ``dim``."""
+    """Views of all slices along ``dim``, without that dimension."""
     axis = wrap_dim(dim, input.ndim)
     if input.ndim == 0:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
@@ -143,25 +143,25 @@ def _axis_of(name: str, input: Tensor, dim: int) -> int:
 
 @composite("split", where="method")
 def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
+    """Split along ``dim`` into parts of one size (the last may be smaller), or of the sizes in a list."""
     return split(self, split_size, dim)
 
 
 @composite("unsafe_split")
 def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """`split`, whose parts may be written to in place."""
+    """`split`, whose parts autograd lets you change in place."""
     return _writable(split(tensor, split_size, dim))
 
 
 @composite("unsafe_split_with_sizes")
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """`split_with_sizes`, whose parts may be written to in place."""
+    """`split_with_sizes`, whose parts autograd lets you change in place."""
     return _writable(split_with_sizes(input, split_sizes, dim))
 
 
 @composite("unsafe_chunk")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """`chunk`, whose parts may be written to in place."""
+    """`chunk`, whose parts autograd lets you change in place."""
     return _writable(chunk(input, chunks, dim))
 
 
@@ -174,7 +174,7 @@ def _writable(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 @composite("split", where="torch")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
+    """Split along ``dim`` into parts of one size (the last may be smaller), or of the sizes in a list."""
     if isinstance(split_size_or_sections, list | tuple):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     sizes = split_sizes_of(tensor, split_size_or_sections, dim)
@@ -199,13 +199,13 @@ def split_sizes_of(tensor: Tensor, split_size: int, dim: int) -> list[int]:
 
 @composite("split_with_sizes", where="torch method")
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of the given sizes along ``dim``."""
+    """Split along ``dim`` into parts of these sizes."""
     sizes = [operator.index(n) for n in split_sizes]
     return _cut("_split_sizes_part", input, check_split_sizes(input, sizes, dim), sizes)
 
 
 def check_split_sizes(input: Tensor, sizes: Sequence[int], dim: int) -> int:
-    """The dimension as a number from 0 on, if these sizes add up to its own."""
+    """The dimension as a non-negative number; raises unless the sizes add up to its size."""
     axis = _axis_of("split", input, dim)
     total = input.shape[axis]
     if min(sizes, default=0) < 0:
@@ -214,8 +214,7 @@ def check_split_sizes(input: Tensor, sizes: Sequence[int], dim: int) -> int:
         )
     if sum(sizes) != total:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at "
-            f"dimension {dim}), "
+            f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {dim}), "
             f"but got split_sizes={sizes}"
         )
     return axis
@@ -223,7 +222,7 @@ def check_split_sizes(input: Tensor, sizes: Sequence[int], dim: int) -> int:
 
 @composite("chunk", where="torch method")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` parts of equal size along ``dim``; the last may be smaller."""
+    """Split along ``dim`` into at most ``chunks`` parts of one size; the last may be smaller."""
     axis = _axis_of("chunk", input, dim)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
@@ -233,16 +232,27 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-total // chunks), axis)
 
 
+def _either(name: str, given: Any, indices: Any, sections: Any) -> Any:
+    """The one argument of three that is given: PyTorch's documentation has the first name, its parser the others."""
+    found = [value for value in (given, indices, sections) if value is not None]
+    if len(found) != 1 or not isinstance(found[0], int | list | tuple | Tensor):
+        kinds = ", ".join(["Tensor", *(type(value).__name__ for value in found)])
+        raise TypeError(f"{name}() received an invalid combination of arguments - got ({kinds})")
+    return found[0]
+
+
 @composite()
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts along ``dim``: as many as given, differing by one element at most, or cut at the given positions."""
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
+    """Split along ``dim`` into a number of parts, whose sizes differ by at most 1, or at the indices in a list."""
     if input.ndim == 0:
         raise RuntimeError(
             f"tensor_split expected at least a 1-dimensional tensor, but got a tensor with {input.ndim} dims"
         )
     axis = wrap_dim(dim, input.ndim)
     total = input.shape[axis]
-    at = indices_or_sections
+    at = _either("tensor_split", indices_or_sections, indices, sections)
     if isinstance(at, Tensor):
         at = at.tolist()
     if isinstance(at, list | tuple):
@@ -259,26 +269,28 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 def _split_along(name: str, needed: int, axis: int) -> None:
-    def fn(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def fn(
+        input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
+    ) -> tuple[Tensor, ...]:
         if input.ndim < needed:
             raise RuntimeError(
                 f"torch.{name} requires a tensor with at least {needed} dimension, but got a tensor with {input.ndim} "
                 "dimensions!"
             )
-        if not isinstance(indices_or_sections, int | list | tuple | Tensor):
-            given = f"Tensor, {type(indices_or_sections).__name__}"
-            raise TypeError(f"{name}() received an invalid combination of arguments - got ({given})")
+        at = _either(name, indices_or_sections, indices, sections)
         dim = 0 if input.ndim == 1 else axis
         total = input.shape[dim]
-        if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or total % indices_or_sections):
+        if isinstance(at, int) and (at <= 0 or total % at):
             raise RuntimeError(
                 f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {total} is not "
-                f"divisible by the split_size {indices_or_sections}!"
+                f"divisible by the split_size {at}!"
             )
-        return tensor_split(input, indices_or_sections, dim)
+        return tensor_split(input, at, dim)
 
     fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = f"`tensor_split` along dimension {axis}."
+    fn.__doc__ = (
+        f"`tensor_split` along dimension {axis}{' (vector: 0)' * (axis == 1)}; a number must divide it."
+    )
     composite(name)(fn)
 
 

@@ -19,7 +19,7 @@ from .reshaping import _sizes
 
 @op(view=True, where="method")
 def unfold(input: TensorOnly, dimension: int, size: int, step: int):
-    """Windows of ``size`` elements, ``step`` apart, along a dimension; the window is the last dimension."""
+    """A view of windows of ``size`` elements, ``step`` apart, along a dimension; each is in the last dimension."""
     axis = wrap_dim(dimension, input.ndim)
     x = at_least_1d(input)
     if size < 0:
@@ -62,11 +62,11 @@ def _as_strided(input: TensorOnly, size: tuple[int, ...], stride: tuple[int, ...
 def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """The elements that these strides reach in the tensor's Storage."""
+    """A view of the elements that these strides reach in the tensor's Storage."""
     if input._view is not None and input._view.chain()[0].plan.name == LAID_OUT:
         raise NotImplementedError(
-            "as_strided() in a compiled function, of an argument that is a view of another tensor: pass that tensor, "
-            "or call as_strided() outside"
+            "as_strided() in a compiled function does not support an argument that is a view: pass its base, or call "
+            "as_strided() outside"
         )
     offset = input.storage_offset() if storage_offset is None else storage_offset
     if watch.state.level is not None:  # of a dual: its base has no tangent, or another
@@ -98,7 +98,7 @@ def _strided(
     if root.dtype is not dtype:
         if root.requires_grad:
             raise NotImplementedError(
-                f"as_strided() of a view of {root.dtype} as {dtype} is not recorded here: use reshape and indexing"
+                f"as_strided() of a view of {root.dtype} as {dtype} has no gradient here: use reshape and indexing"
             )
         root = root.view(dtype)  # type: ignore[attr-defined]
     made = bind.function("_as_strided")(root, _sizes((size,)), _sizes((stride,)), offset)

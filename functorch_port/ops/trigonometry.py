@@ -96,7 +96,7 @@ def _atan2_jvp(primals: Any, tangents: Any) -> Any:
 
 @pointwise_op("atan2", "arctan2", inplace=True)
 def atan2(input: TensorOnly, other: TensorOnly):
-    """The angle of the point (``other``, ``input``)."""
+    """The angle of the point (``other``, ``input``), in radians."""
     not_implemented("atan2_cpu", input, other, kinds="c")
     return elementwise_float(lambda y, x: _atan2(*jnp.broadcast_arrays(y, x)), input, other)
 
@@ -137,13 +137,13 @@ def _sinc(x: jax.Array) -> jax.Array:
 
 @pointwise_op(inplace=True)
 def deg2rad(input: TensorOnly):
-    """Degrees to radians."""
+    """Convert degrees to radians."""
     no_complex("deg2rad is not supported for complex tensors.", input)
     return elementwise_float(lambda x: x * (math.pi / 180), input)
 
 
 @pointwise_op(inplace=True)
 def rad2deg(input: TensorOnly):
-    """Radians to degrees."""
+    """Convert radians to degrees."""
     no_complex("rad2deg is not supported for complex tensors.", input)
     return elementwise_float(lambda x: x * (180 / math.pi), input)

@@ -51,7 +51,7 @@ for _n in (1, 2, 3):
     _lp_pool_op(_n)
 
 
-# fractional max pooling: windows of one size, at random distances that are as large as needed on average
+# fractional max-pooling: windows of one size, at random distances
 
 
 def _starts(sample: jax.Array, size: int, out: int, kernel: int) -> jax.Array:
@@ -128,7 +128,7 @@ def _fractional_op(n: int) -> Any:
         values, index = _fractional(x, samples if n == 3 else samples[::-1], kernel, out)
         return (values, index) if input.ndim == n + 2 else (values[0], index[0])
 
-    pool.__doc__ = f"Maxima, and their positions, over {n}-dimensional windows at random distances."
+    pool.__doc__ = f"Max-pooling over {n}-dimensional windows at random distances; and the flat indices."
     pool.__name__ = name
     return op(f"_{name}", where="", node=f"FractionalMaxPool{n}DBackward0", edges=("input",))(pool)
 
@@ -137,7 +137,7 @@ for _n in (2, 3):
     _fractional_op(_n)
 
 
-# the reverse of max pooling
+# the reverse of max-pooling
 
 
 def _check_positions(input: Any, indices: Any, output_size: tuple[int, ...]) -> None:

@@ -20,7 +20,7 @@ def _vander(x: TensorOnly, columns: int, increasing: bool):
 
 @composite("vander", where="torch")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The Vandermonde matrix of a vector, highest powers first."""
+    """The Vandermonde matrix of a vector with ``N`` columns; the highest power is first unless ``increasing``."""
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     return bind.function("_vander")(x, x.shape[0] if N is None else N, increasing)
@@ -28,7 +28,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 @composite("vander", where="linalg")
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """Vandermonde matrices, lowest powers first."""
+    """Vandermonde matrices of vectors with ``N`` columns; the lowest power is first."""
     if x.dtype is dtypes.bool_:
         raise RuntimeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got Bool"

@@ -64,9 +64,8 @@ def vector_norm(
         )
     if dtype is not None and not can_cast_without_loss(x.dtype, dtype.np):
         raise RuntimeError(
-            f"linalg.vector_norm: the dtype of the input ({type_name(x)}) should be convertible without "
-            "narrowing to the "
-            f"specified dtype ({dtype.scalar_name})"
+            f"linalg.vector_norm: the dtype of the input ({type_name(x)}) should be convertible without narrowing to "
+            f"the specified dtype ({dtype.scalar_name})"
         )
     if x.size == 0 and (ord < 0 or ord == math.inf):
         _check_empty_norm(x, ord, dim)
@@ -83,9 +82,8 @@ def can_cast_without_loss(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
 def _check_empty_norm(x: jax.Array, ord: float, dim: Dims) -> None:
     if dim is None or any(x.shape[d] == 0 for d in wrap_dims(dim, x.ndim)):
         raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation "
-            "does not have "
-            "an identity"
+            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not "
+            "have an identity"
         )
 
 
@@ -100,7 +98,7 @@ def dist(input: TensorOnly, other: TensorOnly, p: float = 2):
 @op(inplace=True)
 @rounded_once
 def renorm(input: TensorOnly, p: float, dim: int, maxnorm: float):
-    """Every slice along ``dim`` shrunk to a p-norm of at most ``maxnorm``."""
+    """Scale each slice along ``dim`` whose p-norm is above ``maxnorm`` down to it."""
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     axis = wrap_dim(dim, input.ndim)

@@ -24,7 +24,7 @@ def norm_except_dim(v: Array, pow: int = 2, dim: int = 0):
 
 @op("_weight_norm", where="torch")
 def weight_norm(v: Array, g: Array, dim: int = 0):
-    """``v``, scaled to the norms ``g`` along ``dim``."""
+    """``v`` with its slices along ``dim`` scaled to the norms ``g``."""
     return compute(lambda x, size: x * (size / _length(x, dim)), v.dtype, v, g)
 
 

@@ -46,7 +46,7 @@ def _window(
     device: Any,
     requires_grad: bool,
 ) -> Tensor:
-    """``formula(positions, last position)``; a periodic window drops the last of one more point. One point is 1."""
+    """``formula(positions, last position)``; a window of one point is 1."""
     if not isinstance(window_length, int):
         kind = type(window_length).__name__
         raise TypeError(f"{name}(): argument 'window_length' (position 1) must be int, not {kind}")
@@ -77,7 +77,7 @@ def hann_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Hann window.
+    """The Hann window; a periodic one omits the last of ``window_length + 1`` points.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.hann_window.html
     """
@@ -98,7 +98,7 @@ def hamming_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Hamming window.
+    """The Hamming window ``alpha - beta * cos(...)``, periodic as in `hann_window`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.hamming_window.html
     """
@@ -117,7 +117,7 @@ def blackman_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Blackman window.
+    """The Blackman window, periodic as in `hann_window`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.blackman_window.html
     """
@@ -136,7 +136,7 @@ def bartlett_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Bartlett (triangular) window.
+    """The Bartlett (triangular) window, periodic as in `hann_window`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.bartlett_window.html
     """
@@ -155,7 +155,7 @@ def kaiser_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Kaiser window with shape ``beta``.
+    """The Kaiser window with shape ``beta``, periodic as in `hann_window`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.kaiser_window.html
     """
@@ -164,14 +164,19 @@ def kaiser_window(
     return _window("kaiser_window", formula, window_length, periodic, dtype, layout, device, requires_grad)
 
 
-def _triangle(made: Any, row: int, col: int, offset: int, dtype: dtypes.dtype | None, device: Any) -> Tensor:
+def _triangle(
+    made: Any, row: int, col: int, offset: int, dtype: dtypes.dtype | None, device: Any, requires_grad: bool
+) -> Tensor:
     for name, size in (("row", row), ("col", col)):
         if size < 0:
             raise RuntimeError(f"{name} must be non-negative, got{size}")
+    kind = dtype or dtypes.int64
+    if kind not in (dtypes.int32, dtypes.int64):
+        raise NotImplementedError(f"\"{made.__name__}\" not implemented for '{kind.scalar_name}'")
     memory.room((row, col), np.dtype(bool))
     with tracing.x64():
-        rows = np.stack(made(row, offset, col)).astype((dtype or dtypes.int64).np)
-        return creation.finish(jnp.asarray(rows), device, False)
+        rows = np.stack(made(row, offset, col)).astype(kind.np)
+        return creation.finish(jnp.asarray(rows), device, requires_grad)
 
 
 @composite("tril_indices", where="torch")
@@ -183,12 +188,14 @@ def tril_indices(
     dtype: dtypes.dtype | None = None,
     device: Any = None,
     layout: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
-    """The indices of a matrix's lower triangle: one row of row indices, one of column indices.
+    """The indices of the lower triangle of a matrix: a row of row indices, and a row of column indices.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.tril_indices.html
     """
-    return _triangle(np.tril_indices, row, col, offset, dtype, device)
+    return _triangle(np.tril_indices, row, col, offset, dtype, device, requires_grad)
 
 
 @composite("triu_indices", where="torch")
@@ -200,9 +207,11 @@ def triu_indices(
     dtype: dtypes.dtype | None = None,
     device: Any = None,
     layout: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
-    """The indices of a matrix's upper triangle: one row of row indices, one of column indices.
+    """The indices of the upper triangle of a matrix: a row of row indices, and a row of column indices.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.triu_indices.html
     """
-    return _triangle(np.triu_indices, row, col, offset, dtype, device)
+    return _triangle(np.triu_indices, row, col, offset, dtype, device, requires_grad)

@@ -117,7 +117,10 @@ scatters = [
     case("torch.index_fill", X, 0, T([5]), 2.0),
     case("torch.index_fill", X, 0, T([0]), SRC),
     case("torch.index_fill", T([1, 2]), 0, T([0]), 2.5),
-    *(case("torch.index_reduce", X, 0, T([0, 2, 0]), SRC, r) for r in ("prod", "mean", "amax", "amin")),
+    *(
+        case("torch.index_reduce", X, 0, T([0, 2, 0]), SRC, r)
+        for r in ("prod", "mean", "amax", "amin", "sum", "most")
+    ),
     case("torch.put", X, T([0, 5]), T([7.0, 8.0], dtype=torch.float64)),
     case("torch.put", X, T([0, 0]), T([7.0, 8.0], dtype=torch.float64), accumulate=True),
     case("torch.put", X, T([99]), T([7.0], dtype=torch.float64)),

@@ -47,6 +47,10 @@ factories = [
     case("torch.vander", T([1.0, 2, 3]), 2, increasing=True, _grad=False),  # torch raises in its backward
     case("torch.linalg.vander", X, N=3),
     case("torch.unravel_index", T([5, 2]), (2, 3)),
+    case("torch.unravel_index", T([50, -1, 5]), (3, 4)),
+    case("torch.unravel_index", T([1.0]), (3, 4)),
+    case("torch.unravel_index", T([1]), (3, -4)),
+    case("torch.unravel_index", T([1]), (3, 4.0)),
 ]
 
 numeric = [

@@ -113,6 +113,8 @@ SEGMENTS = [
     case("torch.segment_reduce", DATA, "sum", lengths=T([1, 1, 1])),
     case("torch.segment_reduce", DATA, "sum", lengths=T([2, -1, 4])),
     case("torch.segment_reduce", DATA, "most", lengths=TIES),
+    case("torch.segment_reduce", DATA, "amax", offsets=T([0, 2, 5])),
+    case("torch.segment_reduce", DATA, "amin", offsets=T([0, 2, 5])),
     case("torch.segment_reduce", DATA, "sum"),
     case("torch.segment_reduce", DATA, "sum", indices=TIES),
     case("torch.segment_reduce", DATA.int(), "sum", lengths=TIES),

@@ -168,6 +168,10 @@ unary = [
     case("torch.round", T([0.5, 1.5, 2.5, -0.5])),
     case("torch.round", T([1.2345, -17.55]), decimals=2),
     case("torch.round", T([1234.5, -1755.0]), decimals=-2),
+    case("torch.round", T([25]), decimals=-1),
+    case("torch.round", T([2.5 + 1j])),
+    case("torch.round", T([2.5 + 1j]), decimals=1),
+    *(case(f"torch.{n}", T([2.5 + 1j])) for n in ("floor", "ceil", "trunc", "frac")),
     case("torch.logit", T([0.3, 0.0, 1.0]), eps=0.1),
     case("torch.nan_to_num", ODD, nan=1.0, posinf=2.0, neginf=-2.0),
     case("torch.nan_to_num", ODD),
@@ -249,6 +253,10 @@ choosing = [
     case("torch.xlogy", T([1]), 2),
     case("torch.xlogy", 2, POS),
     case("torch.ldexp", X, T([1.0, 2.0, -3.0])),
+    case(
+        "torch.ldexp", X, T([1, 2, -3]), _grad=False
+    ),  # PyTorch takes the integer 2**-3 as its slope, which is 0
+    case("torch.ldexp", T([1, 2, 3], dtype=i8), T([7], dtype=u8)),
     case("torch.copysign", EDGE, T([-1.0, 1, -1, 1, -0.0, 0.0])),
     case("torch.copysign", T([1]), -1.0),
     case("torch.nextafter", X, Y, _grad=False),
@@ -270,6 +278,36 @@ choosing = [
 @pytest.mark.parametrize("case", [*binary, *numbers, *unary, *choosing], ids=str)
 def test_like_torch(case):
     check_case(case)
+
+
+@pytest.mark.parametrize("size", [1, 5000])  # numpy's loops, and XLA's, which take subnormal numbers for 0
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_frexp_and_ldexp_of_the_largest_and_the_smallest_numbers(dtype, size):
+    def results(lib):
+        kind = getattr(lib, dtype)
+        limits = lib.finfo(kind)
+        numbers = [
+            limits.max,
+            -limits.max / 3,
+            limits.tiny,
+            limits.tiny / 3,
+            -limits.tiny / 64,
+            0.0,
+            -0.0,
+            inf,
+            nan,
+        ]
+        x = lib.tensor(numbers * size, dtype=kind)
+        mantissa, exponent = lib.frexp(x)
+        normal = lib.tensor([limits.max, -limits.max, limits.tiny, 3e-5, 0.0] * size, dtype=kind)
+        scaled = lib.ldexp(normal, lib.tensor([-9, -5, 23, 7, 2000] * size))
+        return [
+            y.double().numpy() if y.is_floating_point() else y.numpy() for y in (mantissa, exponent, scaled)
+        ]
+
+    for got, wanted in zip(results(ft), results(torch), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))
 
 
 def test_plus_is_the_tensor_itself_and_not_refuses_floats() -> None:

@@ -40,6 +40,12 @@ sums = [
     *(case(f"torch.{n}", sample(300, dtype=f16, low=0.9, high=1.1)) for n in ("sum", "mean")),
     *(case(f"torch.{n}", X.float(), dtype=f64) for n in SUMS),
     case("torch.sum", INT, dtype=torch.int32),
+    *(
+        case(f"torch.{n}", T([300.0, -3.7, 2.5, -1.5]), *a, dtype=d, _grad=False)
+        for n, a in (("sum", ()), ("prod", ()), ("nansum", ()), ("cumsum", (0,)), ("cumprod", (0,)))
+        for d in (torch.uint8, torch.int8, torch.int32, torch.int64)
+    ),
+    case("torch.sum", T([1e20, 1.0]), dtype=torch.int64, _grad=False),
     case("torch.mean", INT, dtype=f64),
     case("torch.mean", X, dtype=torch.int64),
     case("Tensor.sum", X, 0, True),
@@ -135,6 +141,10 @@ order = [
     case("torch.mode", T([[3.0, 1, 1], [2, 5, 5]]), 1),
     case("torch.mode", T([[3.0, 1, 1], [2, 5, 5]]), 0),
     case("torch.mode", T(1.0)),
+    case("torch.mode", torch.ones(0)),
+    case("torch.mode", torch.ones(2, 0), 0),
+    case("torch.quantile", X, 1.5),
+    case("torch.nanquantile", X, T([1.5], dtype=f64)),
     *(case(f"torch.{n}", X, q) for n in ("quantile", "nanquantile") for q in (0.0, 0.3, 1.0)),
     *(
         case("torch.quantile", X, 0.35, dim=1, interpolation=i)
@@ -198,7 +208,15 @@ scans = [
     case("torch.diff", X, 2, 0),
     case("torch.diff", X, prepend=sample(3, 1), append=sample(3, 2)),
     case("torch.diff", T([True, False])),
+    case("torch.diff", X, dim=0, append=sample(4)),
+    case("torch.diff", X, dim=0, prepend=sample(1, 3)),
     case("torch.trapezoid", X),
+    case("torch.trapezoid", X, sample(3)),
+    case("torch.cumulative_trapezoid", X, sample(3)),
+    case("torch.trapezoid", sample(2, 3, 4), X),
+    case("torch.trapezoid", sample(2, 3, 4), X, dim=1),
+    case("torch.cumulative_trapezoid", sample(2, 3, 4), X, dim=1),
+    case("torch.trapezoid", sample(0), _grad=False),
     case("torch.trapezoid", X, dx=0.5),
     case("torch.trapezoid", X, T([0.0, 1, 3, 4], dtype=f64)),
 ]

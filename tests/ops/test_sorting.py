@@ -44,6 +44,14 @@ order = [
     case("torch.topk", T([3, 9, -4, 7]), 2),
     case("torch.topk", T([3, 9, -4, 7]), 2, largest=False),
     case("torch.topk", T([1.0, nan, 3.0]), 2, _grad=False),
+    *(
+        case("torch.topk", T([1.0, inf, nan, 2.0, -nan, -inf], dtype=d), k, largest=g, _grad=False)
+        for d in (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+        for g in (True, False)
+        for k in (1, 2, 3, 5)
+    ),
+    case("torch.topk", T([[1.0, inf, nan, 2.0]]).expand(2000, 4), 2, _grad=False),
+    case("torch.topk", T([[1.0, inf, nan, 2.0]]).expand(2000, 4), 3, largest=False, _grad=False),
     case("torch.topk", sample(9, dtype=torch.bfloat16), 3),
     *(case("torch.kthvalue", X, *a) for a in ((1,), (2, 0), (4, -1, True), (0,), (5,))),
     case("torch.kthvalue", T([1.0, 3.0, 2.0]), 2),
@@ -60,6 +68,10 @@ search = [
     case("torch.searchsorted", T([1, 3]), T([3]), side="x"),
     case("torch.searchsorted", T([1, 3]), T([3]), side="left", right=True),
     case("torch.searchsorted", T([3, 1, 2]), T([2]), sorter=T([1, 2, 0])),
+    *(
+        case("torch.searchsorted", T([3, 1, 2]), T([2]), sorter=s)
+        for s in (T([1, 2, 3]), T([1, 2, -1]), T([1, 2]), T([1, 2, 0], dtype=torch.int32))
+    ),
     case("torch.bucketize", T([[3, 4], [1, 9]]), T([1, 3, 5])),
     case("torch.bucketize", T([3, 4]), T([1, 3, 5]), right=True),
     case("torch.bucketize", 3, T([1, 3])),

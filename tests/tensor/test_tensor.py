@@ -167,6 +167,9 @@ torch.equal(c,c), torch.allclose(c,c+1e-9)
 torch.from_dlpack(np.arange(3))
 np.from_dlpack(torch.arange(3))
 x.dim_order()
+c.to(torch.float32,False,True) is c, c.to(c,False,True) is c
+c.to("cpu",torch.float32,False,True) is c, c.to(c,True) is c
+torch.ones(1,2,3,4).cpu(memory_format=torch.channels_last).stride()
 type(c) is torch.Tensor
 x.view_as_real
 torch.tensor([1,2]).view(2,1).expand(2,3).contiguous()

@@ -1,4 +1,4 @@
-"""What functions that create tensors have in common: the check of arguments, and where the result is put."""
+"""What the factories share: checks of arguments, and the placing of results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..._array.value import HOST
 from ..._base import device as devices
 from ..._base import dtypes
 from ..._base.dtypes import dtype as DType
-from ..._base.layout import sparse_coo
+from ..registered import function
 from ..tensor import Tensor, wrap
 
 __all__ = ["finish", "place"]
@@ -116,11 +116,8 @@ def _is_meta(device: Any) -> bool:
     return where is not None and where.type == "meta"
 
 
-def _strided(layout: Any) -> None:
-    if layout is sparse_coo:
-        raise NotImplementedError(
-            f"layout={layout} is not supported here; only torch.strided is: create a dense tensor"
-        )
+def _sparse_zeros(size: Any, dtype: DType | None, device: Any, requires_grad: bool) -> Tensor:
+    return function("sparse_coo_tensor")(size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def _wrong_call(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> TypeError:

@@ -18,8 +18,8 @@ from ..._array.value import OTHERS, Twin
 from ..._base import dtypes, memory
 from ..._base.dtypes import dtype as DType
 from ..._base.layout import contiguous_format, memory_order, preserve_format, sparse_coo
+from ..._base.strides import contiguous
 from ..._base.tuning import tuning
-from ..registered import function
 from ..tensor import Tensor, wrap
 from ..view import laid
 from .arguments import (
@@ -30,7 +30,7 @@ from .arguments import (
     _need,
     _requiring,
     _shape,
-    _strided,
+    _sparse_zeros,
     _tensor_argument,
     finish,
     place,
@@ -75,7 +75,7 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
 
 
 _PLAIN = frozenset({bool, int, float})
-#: arrays up to this size are kept and given out again: nobody can write to them
+#: arrays up to this size are cached and shared: nobody can write to them
 _SMALL = 1 << 14
 
 
@@ -111,7 +111,8 @@ def _filled(
     out: Any = None,
     name: str = "full",
 ) -> Tensor:
-    _strided(layout)
+    if layout is sparse_coo:
+        raise RuntimeError("full(...) is not implemented for sparse layout")
     kind = _dtype(dtype, name) or (dtypes.get_default_dtype() if out is None else out.dtype)
     array = _fill(shape, value, kind.np, device)
     made = _known(finish(array, device, requires_grad), array, value)
@@ -119,7 +120,7 @@ def _filled(
 
 
 def _known(made: Tensor, array: Any, value: Any) -> Tensor:
-    """Note that an array filled with a number is on the host too."""
+    """Keep an array that is filled with a number on the host, too."""
     if type(value) in _PLAIN and executor.current.keeps_on_host(array) and made._storage.array() is array:
         made._storage.held = Twin(_known_fill(array.shape, value, repr(value), array.dtype), array)
     return made
@@ -138,6 +139,15 @@ def zeros(
 ) -> Tensor:
     """Create a tensor of zeros.
 
+    Args:
+        size: the shape, as integers or one sequence.
+        out: a tensor to write to.
+        dtype: default: the default dtype.
+        layout: ``torch.strided``, or ``torch.sparse_coo`` for a sparse tensor.
+        device: default: the default device.
+        requires_grad: whether autograd records operations on the tensor.
+        pin_memory: has no effect.
+
     Example:
         >>> import functorch_port as torch
         >>> torch.zeros(2, 3)
@@ -147,9 +157,7 @@ def zeros(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros.html
     """
     if layout is sparse_coo:
-        return function("sparse_coo_tensor")(
-            size=size, dtype=dtype, device=device, requires_grad=requires_grad
-        )
+        return _sparse_zeros(size, dtype, device, requires_grad)
     return _filled(size, 0, dtype, layout, device, requires_grad, out, "zeros")
 
 
@@ -164,7 +172,7 @@ def ones(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Create a tensor of ones.
+    """Create a tensor of ones; the arguments are those of `zeros`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.ones.html
     """
@@ -183,12 +191,14 @@ def empty(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Create a tensor with unspecified values (zeros here).
+    """Create a tensor with unspecified values, which are zeros here.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty.html
     """
     if memory_format is preserve_format:
         raise RuntimeError("unsupported memory format Preserve")
+    if layout is sparse_coo:
+        return _sparse_zeros(size, dtype, device, requires_grad)
     made = _filled(size, 0, dtype, layout, device, requires_grad, out, "empty")
     return made if memory_format is None else laid(made, memory_order(made, memory_format))
 
@@ -203,7 +213,7 @@ def empty_strided(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Like `empty`; the strides are checked and ignored, as XLA chooses the memory layout.
+    """Like `empty`, with these strides.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_strided.html
     """
@@ -212,7 +222,12 @@ def empty_strided(
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
         )
-    return empty(size, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    if min(size, default=0) < 0 or stride == contiguous(size):
+        return empty(size, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    count = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if math.prod(size) else 0
+    made = empty(count, dtype=dtype, layout=layout, device=device).as_strided(size, stride)  # type: ignore[attr-defined]
+    made._base = None
+    return made.requires_grad_() if requires_grad else made
 
 
 def empty_permuted(
@@ -225,7 +240,7 @@ def empty_permuted(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Like `empty`, with the dimensions in memory in the order ``physical_layout``, the fastest-varying one last.
+    """Like `empty`; ``physical_layout`` is the order of the dimensions in memory, the outermost first.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_permuted.html
     """
@@ -260,7 +275,7 @@ def full(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Create a tensor filled with a number, which also determines the default dtype.
+    """Create a tensor filled with a number, whose type gives the default dtype.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.full.html
     """
@@ -332,6 +347,8 @@ def zeros_like(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros_like.html
     """
     _need("zeros_like", "input", input)
+    if (getattr(input, "layout", None) if layout is None else layout) is sparse_coo:
+        return _sparse_zeros(input.shape, dtype or input.dtype, device or input.device, requires_grad)
     return _like(input, 0, dtype, device, requires_grad, "zeros_like", memory_format)
 
 
@@ -403,7 +420,7 @@ def eye(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The identity matrix, ``n`` by ``m`` (default: ``n`` by ``n``).
+    """A matrix, ``n`` by ``m`` (default: ``n`` by ``n``), with ones on the diagonal and zeros elsewhere.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.eye.html
     """

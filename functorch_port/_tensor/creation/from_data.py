@@ -92,7 +92,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
 
 
 def _follows(made: Tensor, data: Any) -> bool:
-    """Have a tensor share the memory of the numpy array that it was made of, if it may; returns whether it does."""
+    """Let a tensor share the memory of the numpy array that it was made from, if possible; returns whether it does."""
     return (
         isinstance(data, np.ndarray) and not tracing.overlay and executor.current.follow(made._storage, data)
     )
@@ -128,8 +128,8 @@ def asarray(
         return made
     if not _follows(made, obj) and copy is False:
         raise NotImplementedError(
-            "asarray(copy=False): a numpy array that is read-only, has more than 4096 elements or a dtype that is kept "
-            "by JAX cannot share its memory with a jax.Array. Omit copy=False to copy it"
+            f"asarray(copy=False): a numpy array of {obj.size} elements and dtype {obj.dtype} cannot share its memory "
+            "here, but a writable one of up to 4096 elements may (see from_numpy). Omit copy=False to copy it"
         )
     return made
 
@@ -221,7 +221,7 @@ def scalar_tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A 0-dim tensor of the default dtype."""
+    """A 0-dim tensor with the value ``s``, by default of the default dtype."""
     kind = _dtype(dtype, "scalar_tensor") or dtypes.get_default_dtype()
     if not (kind.is_floating_point and kind.itemsize < 4):  # rounded, as data is
         fits(placing.as_array(s), kind.np)

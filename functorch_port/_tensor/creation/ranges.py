@@ -37,7 +37,7 @@ def arange(
     """Numbers from ``start`` (default 0) to ``end`` (exclusive) in steps of ``step`` (default 1).
 
     Raises:
-        RuntimeError: if the step is 0 or leads away from ``end``.
+        RuntimeError: the step is 0 or leads away from ``end``.
 
     Example:
         >>> import functorch_port as torch
@@ -54,12 +54,7 @@ def arange(
     if kind is dtypes.bool_ or kind.is_complex:
         name = "Bool" if kind is dtypes.bool_ else kind.scalar_name
         raise NotImplementedError(f"\"arange_cpu\" not implemented for '{name}'")
-    if not (math.isfinite(first) and math.isfinite(last)):
-        raise RuntimeError(f"unsupported range: {first} -> {last}")
-    if by == 0 or by != by:
-        raise RuntimeError("step must be nonzero")
-    if (last - first) / by < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    _check_bounds(first, last, by)
     computed = dtypes.float32 if kind.itemsize < 4 else dtypes.float64
     for bound in (first, last, by):
         fits(bound, (computed if kind.is_floating_point else dtypes.int64).np)
@@ -78,6 +73,15 @@ def arange(
     with tracing.x64():
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
+
+
+def _check_bounds(first: Any, last: Any, by: Any) -> None:
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {first} -> {last}")
+    if by == 0 or by != by:
+        raise RuntimeError("step must be nonzero")
+    if (last - first) / by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
 
 
 def _arange_bounds(given: list[Any], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
@@ -105,22 +109,34 @@ def _arange_bounds(given: list[Any], start: Any, end: Any, step: Any) -> tuple[A
     return bounds[0], bounds[1], bounds[2] if len(bounds) == 3 else 1
 
 
-def range(start: Any, end: Any = _ABSENT, step: Any = 1, **kwargs: Any) -> Tensor:
-    """Deprecated: like `arange`, with ``end`` inclusive and floats by default."""
+def range(
+    start: Any,
+    end: Any = _ABSENT,
+    step: Any = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Deprecated: like `arange`, but ``end`` is included, and the default dtype is a float dtype."""
     _need("range", "end", end)
     warnings.warn(
-        "torch.range is deprecated and will be removed in a future release because its behavior is "
-        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values in "
-        "[start, end).",
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
         UserWarning,
         stacklevel=2,
     )
-    if (end - start) / step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    start, end, step = _number(start), _number(end), _number(step)
+    _check_bounds(start, end, step)
+    kind = _dtype(dtype, "range") or (dtypes.get_default_dtype() if out is None else out.dtype)
+    if kind is dtypes.bool_:
+        raise NotImplementedError("\"range_cpu\" not implemented for 'Bool'")
     count = int((end - start) / step + 1)
-    kind = kwargs.pop("dtype", None) or dtypes.get_default_dtype()
     memory.room((count,), kind.np)
-    return _from_data(np.float64(start) + np.arange(count) * step, kind, **kwargs)
+    made = _from_data(np.float64(start) + np.arange(count) * step, kind, device, requires_grad)
+    return made if out is None else _into(out, made)
 
 
 def linspace(
@@ -139,12 +155,7 @@ def linspace(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
-    steps = _number(steps)
-    first, last = _ends("linspace", start, end, steps, _dtype(dtype, "linspace"))
-    is_complex = np.iscomplexobj(first) or np.iscomplexobj(last)
-    kind = _dtype(dtype, "linspace") or (
-        dtypes.get_default_complex_dtype() if is_complex else dtypes.get_default_dtype()
-    )
+    kind, first, last, steps = _spaced("linspace", start, end, steps, dtype)
     if kind.np.kind in "fc" and kind.np.itemsize >= 4:
         work = kind.np
     else:
@@ -164,14 +175,13 @@ def _as_jax(values: Any) -> Any:
     return values if isinstance(values, jax.core.Tracer) else placing.on_device(values)
 
 
-def _ends(name: str, start: Any, end: Any, steps: Any, kind: DType | None) -> tuple[Any, Any]:
-    """The first and the last of evenly spaced numbers, converted to the dtype."""
-    ndims = [x.ndim if isinstance(x, Tensor) else 0 for x in (start, end)]
-    if any(ndims):
-        raise RuntimeError(
-            f"{name} only supports 0-dimensional start and end tensors, but got start with {ndims[0]} dimension(s) and "
-            f"end with {ndims[1]} dimension(s)."
-        )
+def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: DType | None) -> tuple[DType, Any, Any, int]:
+    """The dtype of evenly spaced numbers, the first and the last one, converted to it, and how many they are."""
+    kind, steps = _dtype(dtype, name), _number(steps)
+    tensors = {what: x for what, x in (("start", start), ("end", end)) if isinstance(x, Tensor)}
+    if any(x.ndim for x in tensors.values()):
+        found = " and ".join(f"{what} with {x.ndim} dimension(s)" for what, x in tensors.items())
+        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {found}.")
     first, last = _end(start), _end(end)
     allowed = (int, float, complex, jax.core.Tracer)
     if not isinstance(steps, int) or not all(isinstance(v, allowed) for v in (first, last)):
@@ -182,11 +192,18 @@ def _ends(name: str, start: Any, end: Any, steps: Any, kind: DType | None) -> tu
     for value in (first, last):
         if kind is not None or not isinstance(value, complex):
             fits(value, np_dtype)
-    return (_whole(first, np_dtype), _whole(last, np_dtype)) if np_dtype.kind in "iu" else (first, last)
+    if np_dtype.kind in "iu":
+        first, last = _whole(first, np_dtype), _whole(last, np_dtype)
+    usual = dtypes.get_default_complex_dtype if _is_complex(first, last) else dtypes.get_default_dtype
+    return kind or usual(), first, last, steps
+
+
+def _is_complex(*values: Any) -> bool:
+    return any(map(np.iscomplexobj, values))
 
 
 def _whole(value: Any, np_dtype: np.dtype) -> Any:
-    """A number as an integer type; negative numbers wrap around in unsigned types."""
+    """A number as an integer; a negative one wraps around in an unsigned dtype."""
     return value if isinstance(value, jax.core.Tracer) else np.asarray(int(value)).astype(np_dtype).item()
 
 
@@ -201,7 +218,7 @@ def _of_type(kind: np.dtype, value: Any) -> Any:
 
 
 def _linspace(first: Any, last: Any, steps: int) -> Any:
-    """Count from both ends towards the middle, like PyTorch."""
+    """Count from both ends towards the middle, as PyTorch does."""
     if steps == 1:
         return first.reshape(1)
     memory.room((steps,), first.dtype)
@@ -215,7 +232,7 @@ def _linspace(first: Any, last: Any, steps: int) -> Any:
 def logspace(
     start: Any,
     end: Any,
-    steps: int,
+    steps: Any = _ABSENT,
     base: float = 10.0,
     *,
     out: Tensor | None = None,
@@ -223,14 +240,14 @@ def logspace(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """``base`` to the power of each element of ``linspace(start, end, steps)``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
     """
-    kind = _dtype(dtype, "logspace") or dtypes.get_default_dtype()
-    first, last = _ends("logspace", start, end, steps, kind)
-    double = np.dtype(np.float64)
+    kind, first, last, steps = _spaced("logspace", start, end, steps, dtype)
+    double = np.dtype(np.complex128 if _is_complex(first, last) else np.float64)
     with tracing.x64():
         values = np.float64(base) ** _linspace(_of_type(double, first), _of_type(double, last), steps)
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)

@@ -135,7 +135,7 @@ def avg_pool1d(
     ceil_mode: _bool = False,
     count_include_pad: _bool = True,
 ) -> Tensor:
-    """Average over windows of 1 spatial dimension."""
+    """Average pooling over 1 spatial dimension."""
 
 def avg_pool2d(
     input: Tensor,
@@ -146,7 +146,7 @@ def avg_pool2d(
     count_include_pad: _bool = True,
     divisor_override: _int | None = None,
 ) -> Tensor:
-    """Average over windows of 2 spatial dimensions."""
+    """Average pooling over 2 spatial dimensions."""
 
 def avg_pool3d(
     input: Tensor,
@@ -157,7 +157,7 @@ def avg_pool3d(
     count_include_pad: _bool = True,
     divisor_override: _int | None = None,
 ) -> Tensor:
-    """Average over windows of 3 spatial dimensions."""
+    """Average pooling over 3 spatial dimensions."""
 
 def bilinear(
     input1: Tensor, input2: Tensor | _Number, weight: Tensor | _Number, bias: Tensor | _Number | None = None
@@ -179,7 +179,7 @@ def conv1d(
     dilation: _Sizes = 1,
     groups: _int = 1,
 ) -> Tensor:
-    """Convolution over 1 spatial dimension."""
+    """Convolution over 1 spatial dimension: ``input`` (N, C, ...) and ``weight`` (O, C / groups, ...) give (N, O, ...)."""
 
 def conv2d(
     input: Tensor,
@@ -190,7 +190,7 @@ def conv2d(
     dilation: _Sizes = 1,
     groups: _int = 1,
 ) -> Tensor:
-    """Convolution over 2 spatial dimensions."""
+    """Convolution over 2 spatial dimensions: ``input`` (N, C, ...) and ``weight`` (O, C / groups, ...) give (N, O, ...)."""
 
 def conv3d(
     input: Tensor,
@@ -201,7 +201,7 @@ def conv3d(
     dilation: _Sizes = 1,
     groups: _int = 1,
 ) -> Tensor:
-    """Convolution over 3 spatial dimensions."""
+    """Convolution over 3 spatial dimensions: ``input`` (N, C, ...) and ``weight`` (O, C / groups, ...) give (N, O, ...)."""
 
 def conv_transpose1d(
     input: Tensor,
@@ -213,7 +213,7 @@ def conv_transpose1d(
     groups: _int = 1,
     dilation: _int | _Sizes = 1,
 ) -> Tensor:
-    """Transposed convolution over 1 spatial dimension."""
+    """Transposed convolution over 1 spatial dimension: ``input`` (N, C, ...) and ``weight`` (C, O / groups, ...) give (N, O, ...)."""
 
 def conv_transpose2d(
     input: Tensor,
@@ -225,7 +225,7 @@ def conv_transpose2d(
     groups: _int = 1,
     dilation: _int | _Sizes = 1,
 ) -> Tensor:
-    """Transposed convolution over 2 spatial dimensions."""
+    """Transposed convolution over 2 spatial dimensions: ``input`` (N, C, ...) and ``weight`` (C, O / groups, ...) give (N, O, ...)."""
 
 def conv_transpose3d(
     input: Tensor,
@@ -237,7 +237,7 @@ def conv_transpose3d(
     groups: _int = 1,
     dilation: _int | _Sizes = 1,
 ) -> Tensor:
-    """Transposed convolution over 3 spatial dimensions."""
+    """Transposed convolution over 3 spatial dimensions: ``input`` (N, C, ...) and ``weight`` (C, O / groups, ...) give (N, O, ...)."""
 
 @overload
 def cosine_similarity(x1: Tensor, x2: Tensor | _Number, dim: _int = 1, eps: _float = 1e-08) -> Tensor:
@@ -249,7 +249,7 @@ def elu_(input: Tensor, alpha: _float = 1.0, scale: _float = 1.0, input_scale: _
     """In-place version of `elu`."""
 
 def gelu(input: Tensor, approximate: _str = "none") -> Tensor:
-    """``input`` times its normal CDF, exact or, with ``approximate="tanh"``, approximated."""
+    """``input`` times the normal CDF of ``input``, exact or approximated (``approximate="tanh"``)."""
 
 @overload
 def glu(input: Tensor, dim: _int = -1) -> Tensor:
@@ -287,7 +287,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor:
     """Rearrange (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
 
 def prelu(input: Tensor, weight: Tensor | _Number) -> Tensor:
-    """``input`` where positive, else ``weight * input`` with one weight per channel or for all."""
+    """``input`` where it is positive, else ``weight * input``, with one weight for all or for each channel."""
 
 def relu_(input: Tensor) -> Tensor:
     """In-place version of `relu`."""
