@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jax.interpreters.partial_eval import dce_jaxpr
+
 if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import Jaxpr
 
@@ -89,8 +91,6 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
 
 def pruned(jaxpr: Jaxpr, outputs: Sequence[bool] | None = None) -> tuple[Jaxpr, list[bool]]:
     """The program without what some of the outputs, or all, do not depend on. Which inputs are left in use."""
-    from jax.interpreters.partial_eval import dce_jaxpr
-
     new, used = dce_jaxpr(jaxpr, True if outputs is None else outputs)
     return new.replace(invars=jaxpr.invars), used
 
