@@ -24,7 +24,9 @@ from .._array.limits import Latest, tidy
 from .._base import memory
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
-from .._tensor.plan import Plan, Pullback, avals_of, pullback_of
+from .._tensor.avals import avals_of
+from .._tensor.plan import Plan
+from .._tensor.pullback import Pullback, pullback_of
 from . import compiler_options, deferred
 from .deferred import Call, Deferred, ran, scope, unrun
 from .passes.pads import join_pads

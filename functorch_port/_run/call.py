@@ -19,16 +19,18 @@ from .._base.bounded import Bounded
 from .._base.layout import SparseOperand
 from .._base.tuning import tuning
 from .._tensor import errors, grad_mode, saved
+from .._tensor.avals import NUMBERS
 from .._tensor.node import _sequence as _sequence
 from .._tensor.overriding import noticed
-from .._tensor.plan import NUMBERS, Plan
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View
 from . import autocast
 from .opnode import node_class, show_saved
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
-from .run import attach_view, laid_as, run
+from .results import attach_view, laid_as
+from .run import run
 
 __all__ = ["Op", "caller"]
 
@@ -107,7 +109,7 @@ class Op:
             return sparse.run(spec.name, args, kwargs)
         except BaseException as error:
             inside.repair()
-            new = errors.told(error, spec.name, Tensor, args, kwargs)
+            new = errors.told(error, spec.name, Tensor, args, kwargs, dyn)
             if new is error:
                 raise
             raise new from error

@@ -193,10 +193,10 @@ def _pushed(plan: Plan, dyn: Sequence[Any], tangents: Sequence[Tensor | None]) -
 
 def _forward_plan(plan: Plan, mask: tuple[bool, ...]) -> Plan:
     """The plan of ``fn(*values, *tangents of those in mask) -> tangents of the differentiable results``."""
-    found = plan.forward.get(mask)
+    found = plan.derived.get(("jvp", mask))
     if found is None:
         fn = functools.partial(_push, plan.fn, mask)
-        found = plan.forward[mask] = Plan(fn, f"{plan.name}_jvp", f"{plan.node[:-1]}Jvp0")
+        found = plan.derived["jvp", mask] = Plan(fn, f"{plan.name}_jvp", f"{plan.node[:-1]}Jvp0")
     return found
 
 

@@ -18,7 +18,7 @@ from .._base import watch
 from .._run.opnode import edge_of
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Node
-from .._tensor.plan import conj
+from .._tensor.pullback import conj
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import CUSTOM
 
