@@ -23,9 +23,9 @@ from .._base import determinism
 from .._base.bounded import Bounded
 from .._base.modes import OfThread
 from .._base.tuning import tuning
+from .._tensor.avals import NUMBERS, avals_of
 from .._tensor.node import FREED
 from .._tensor.node import _sequence as _sequence
-from .._tensor.avals import NUMBERS, avals_of
 from . import numpy_programs as host
 
 __all__ = [

@@ -1,7 +1,7 @@
 """A plan: an operation with its static arguments bound, as a pure function of arrays and numbers.
 
-There is one for each signature of an operation (`_run/call.py` finds it). What follows from the function is made when it
-is first asked for and kept: the jitted form, the plan of the pullback, the shapes of the results.
+There is one for each signature of an operation, which `_run/call.py` finds. It keeps what follows from the function:
+the jitted form and, made when it is first asked for, the plan of the pullback and the shapes of the results.
 """
 
 from __future__ import annotations

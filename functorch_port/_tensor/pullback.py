@@ -12,7 +12,16 @@ import numpy as np
 from .._base import config
 from .avals import aval_of
 
-__all__ = ["Kept", "Pullback", "Residuals", "conj", "forward_and_pullback", "pull", "pull_kept", "pullback_of"]
+__all__ = [
+    "Kept",
+    "Pullback",
+    "Residuals",
+    "conj",
+    "forward_and_pullback",
+    "pull",
+    "pull_kept",
+    "pullback_of",
+]
 
 
 class Pullback:
@@ -49,7 +58,7 @@ def pullback_of(fn: Callable[..., Any], mask: Sequence[bool], values: Sequence[A
 
 
 def pull(fn: Callable[..., Any], mask: Sequence[bool], holes: Sequence[bool], *args: Any) -> Any:
-    """The gradients of the inputs in ``mask``; ``args`` are the inputs, and the gradients of the outputs but ``holes``."""
+    """Gradients of the inputs in ``mask``. ``args`` are the inputs, then gradients of the outputs but ``holes``."""
     values, grads = args[: len(mask)], iter(args[len(mask) :])
     _, pullback = pullback_of(fn, mask, values)
     return pullback([None if hole else next(grads) for hole in holes])
@@ -109,7 +118,7 @@ def forward_and_pullback(fn: Callable[..., Any], mask: Sequence[bool], *values: 
 
 
 def pull_kept(residuals: Residuals, holes: Sequence[bool], *args: Any) -> Any:
-    """As `pull`; ``args`` are the inputs, the arrays that were kept, and the gradients of the outputs but ``holes``."""
+    """As `pull`. ``args`` are the inputs, the arrays kept, then gradients of the outputs but ``holes``."""
     tree, sources, outs, many, inputs = residuals
     count = inputs + sources.count(-1)
     kept, grads = iter(args[inputs:count]), iter(args[count:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._tensor.node import AccumulateGrad
-from .._tensor.tensor import Tensor
+from .._tensor.tensor import Tensor, attach
 from ._accumulation import accumulate
 
 __all__: list[str] = []
@@ -40,6 +40,5 @@ def backward(
     engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-backward.__qualname__ = "Tensor.backward"
-Tensor.backward = backward
+attach(backward)
 AccumulateGrad.add = staticmethod(accumulate)

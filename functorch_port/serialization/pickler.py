@@ -17,7 +17,7 @@ from .._base import layout as layouts
 from .._base.device import device, from_jax
 from .._base.size import Size
 from .._run.sparse.tensor import SparseTensor
-from .._tensor import tensor as core
+from .._tensor.copying import rebuild
 from .._tensor.tensor import Tensor
 from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from .tables import CALLED
@@ -142,7 +142,7 @@ class Pickler(pickle._Pickler):  # of Python, as it can be told which names to w
     dispatch[layouts.layout] = _layout
 
     def save_reduce(self, func: Any, args: Any, *rest: Any, obj: Any = None, **more: Any) -> None:
-        if func is core._rebuild:
+        if func is rebuild:
             func, args = _tensor(obj, *args)
         elif func == SparseTensor._make:
             indices, values, size, coalesced = args
