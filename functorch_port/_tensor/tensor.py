@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -88,7 +88,10 @@ class Tensor:
     _requires_grad: bool
     _output_nr: int
     __array_priority__ = 1000
-    _legacy: Callable[..., Tensor]  # from `creation`
+
+    if TYPE_CHECKING:  # what is written elsewhere
+
+        def __getattr__(self, name: str) -> Any: ...
 
     #: of a view: `_version` when its history was last right; what is written after that may be recorded by the base
     _version_seen = 0
@@ -104,7 +107,7 @@ class Tensor:
     is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
 
     def __new__(cls, *args: Any, device: Any = None) -> Tensor:
-        made = cls._legacy(args, device)
+        made = cls._legacy(args, device)  # from `creation`
         return made if cls is Tensor else made._as(cls)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
