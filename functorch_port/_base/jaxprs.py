@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jax.extend.core import Jaxpr, Literal
 
-__all__ = ["count_of", "largest", "operations", "together", "used_inputs"]
+__all__ = ["count_of", "largest", "operations", "together"]
 
 
 def operations(params: Iterable[Any]) -> Iterator[Any]:
@@ -25,18 +25,6 @@ def operations(params: Iterable[Any]) -> Iterator[Any]:
 def count_of(jaxpr: Any) -> int:
     """How many operations there are in a program."""
     return sum(1 for _ in operations([jaxpr]))
-
-
-def used_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
-    """Which inputs of a jaxpr the wanted outputs depend on."""
-    live = {id(v) for v, w in zip(jaxpr.outvars, wanted, strict=True) if w}
-    for eqn in reversed(jaxpr.eqns):
-        outs = [id(v) in live for v in eqn.outvars]
-        if any(outs):
-            inner = eqn.params.get("jaxpr") if eqn.primitive.name in ("jit", "pjit") else None
-            needed = used_inputs(inner.jaxpr, outs) if inner is not None else [True] * len(eqn.invars)
-            live.update(id(v) for v, n in zip(eqn.invars, needed, strict=True) if n)
-    return [id(v) in live for v in jaxpr.invars]
 
 
 def largest(jaxpr: Any) -> int:

@@ -8,9 +8,8 @@ from typing import Any
 import jax
 
 from .._array import tracing
-from .._base.jaxprs import used_inputs
 
-__all__ = ["NUMBERS", "aval_of", "avals_of", "looks_at", "shapes_of"]
+__all__ = ["NUMBERS", "aval_of", "avals_of", "looks_at", "shapes_of", "used_inputs"]
 
 NUMBERS = frozenset({bool, int, float, complex})
 
@@ -36,6 +35,18 @@ def looks_at(fn: Callable[..., Any], args: Sequence[Any], holes: Sequence[bool] 
     with tracing.x64():
         jaxpr = jax.make_jaxpr(fn)(*_avals(args)).jaxpr
     return used_inputs(jaxpr, [not hole for hole in holes] or [True] * len(jaxpr.outvars))
+
+
+def used_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
+    """Which inputs of a jaxpr the wanted outputs depend on."""
+    live = {id(v) for v, w in zip(jaxpr.outvars, wanted, strict=True) if w}
+    for eqn in reversed(jaxpr.eqns):
+        outs = [id(v) in live for v in eqn.outvars]
+        if any(outs):
+            inner = eqn.params.get("jaxpr") if eqn.primitive.name in ("jit", "pjit") else None
+            needed = used_inputs(inner.jaxpr, outs) if inner is not None else [True] * len(eqn.invars)
+            live.update(id(v) for v, n in zip(eqn.invars, needed, strict=True) if n)
+    return [id(v) in live for v in jaxpr.invars]
 
 
 def _avals(args: Sequence[Any]) -> list[Any]:

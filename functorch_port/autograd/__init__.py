@@ -23,8 +23,8 @@ if _typing.TYPE_CHECKING:
     from . import profiler_util as profiler_util
     from .anomaly_mode import detect_anomaly as detect_anomaly
     from .anomaly_mode import set_detect_anomaly as set_detect_anomaly
-    from .engine import backward as backward
-    from .engine import grad as grad
+    from .calls import backward as backward
+    from .calls import grad as grad
     from .function import Function as Function
     from .gradcheck import gradcheck as gradcheck
     from .gradcheck import gradgradcheck as gradgradcheck
@@ -33,8 +33,8 @@ if _typing.TYPE_CHECKING:
     from .variable import Variable as Variable
 
 _LATER = {
-    "backward": "engine",
-    "grad": "engine",
+    "backward": "calls",
+    "grad": "calls",
     "Function": "function",
     "kineto_available": "profiler",
     "_profiler_enabled": "profiler",

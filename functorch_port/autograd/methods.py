@@ -35,9 +35,9 @@ def backward(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html
     """
-    from . import engine
+    from . import calls
 
-    engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    calls.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 attach(backward)

@@ -18,10 +18,10 @@ import numpy as np
 from .._array import tracing
 from .._base import dtypes
 from .._base.bounded import Bounded
-from .._base.jaxprs import used_inputs
 from .._base.tuning import tuning
 from .._random import generator as generators
 from .._run.run import run
+from .._tensor.avals import used_inputs
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import LEAF, Structure, flatten, flatten_call, unflatten
