@@ -135,7 +135,7 @@ def run_op(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> A
     if tracing.current() is not watch.state.level.within:
         raise NotImplementedError(IN_TRACE)
     if out is not None:
-        raise NotImplementedError(OUT.format(op.label))
+        raise NotImplementedError(OUT.format(op.takes.label))
     with paused():
         result = op.run(args, dict(kwargs))
         if not plan.differentiable:

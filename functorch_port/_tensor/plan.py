@@ -76,7 +76,7 @@ class Plan:
         spec = self.spec
         if spec is not None:
             self.eager, self.view, self.differentiable = spec.eager, spec.view, spec.differentiable
-            self.returns, self.keeps = spec.returns, spec.keeps
+            self.returns, self.keeps = spec.tuple_type, spec.keeps
         self.jit = self.fn if self.eager else jax.jit(self.fn)
 
     def backward(self, mask: Mask, holes: Mask) -> Plan:
