@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from .._base.dtypes import dtype
 from .._tensor.tensor import Tensor
 from .registry import ARRAY, ARRAYS, OpSpec
 
-__all__ = ["Arguments"]
+__all__ = ["Arguments", "arguments_of"]
 
 _ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
 _INTS = ((int, tuple), "tuple of ints")
@@ -146,3 +146,6 @@ class Arguments:
             value is not None or name not in self.spec.defaults
         ):
             raise TypeError(self.wrong(name, value))
+
+
+arguments_of = cache(Arguments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
@@ -24,7 +23,7 @@ from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View
 from . import autocast
-from .arguments import Arguments
+from .arguments import arguments_of
 from .opnode import node_class, show_saved
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
@@ -52,11 +51,6 @@ class Op:
         self.__doc__ = spec.fn.__doc__
         self.__wrapped__ = spec.fn
         self.call = caller(self)
-
-    @functools.cached_property
-    def takes(self) -> Arguments:
-        """What it takes, for the slow way."""
-        return Arguments(self.spec)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(*args, **kwargs)
@@ -126,7 +120,7 @@ class Op:
     # The slow way: once per new signature, and for calls that need their arguments put in order.
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, list[Any]]:
-        takes = self.takes
+        takes = arguments_of(self.spec)
         bound = takes.by_name(args, kwargs)
         sig: list[Any] = [dtypes._default, config.key, None]
         dyn: list[Any] = []

@@ -22,6 +22,7 @@ from .._base.modes import OfThread
 from .._tensor import creation
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
+from .arguments import arguments_of
 from .call import Op
 from .inplace import view_again
 from .run import run
@@ -135,7 +136,7 @@ def run_op(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> A
     if tracing.current() is not watch.state.level.within:
         raise NotImplementedError(IN_TRACE)
     if out is not None:
-        raise NotImplementedError(OUT.format(op.takes.label))
+        raise NotImplementedError(OUT.format(arguments_of(op.spec).label))
     with paused():
         result = op.run(args, dict(kwargs))
         if not plan.differentiable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .._base.layout import joint_order
@@ -45,7 +45,7 @@ def _kind(annotation: str) -> str:
     return _KINDS.get(annotation.split("|")[0].strip(), STATIC)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class OpSpec:
     """What was registered about one operation.
 
@@ -101,26 +101,30 @@ class OpSpec:
     keeps: Callable[..., bool] | None = None
     after: Callable[..., Any] | None = None
     order: Callable[[Sequence[int], Sequence[Any]], Sequence[int] | None] | None = None
+    name: str = field(init=False)
+    params: tuple[str, ...] = field(init=False)
+    kinds: tuple[str, ...] = field(init=False)
+    positional: int = field(init=False)
 
     def __post_init__(self) -> None:
         # `inspect.signature` tells the same, but takes long for 560 operations
         pure: Any = inspect.unwrap(self.fn)
         code, annotations = pure.__code__, pure.__annotations__
-        self.params: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        self.params = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         self.kinds = tuple([_kind(annotations.get(name, "")) for name in self.params])
-        self.positional: int = code.co_argcount
+        self.positional = code.co_argcount
         self.name = self.names[0]
         parts = self.name.split("_")
         self.node = self.node or "".join([part[:1].upper() + part[1:] for part in parts]) + "Backward0"
 
-    @cached_property
+    @property
     def defaults(self) -> dict[str, Any]:
         fn = inspect.unwrap(self.fn)
         last = fn.__defaults__ or ()
         names = self.params[self.positional - len(last) : self.positional]
         return {**dict(zip(names, last, strict=True)), **(fn.__kwdefaults__ or {})}
 
-    @cached_property
+    @property
     def tuple_type(self) -> Any:
         """The type of its results, if they have names."""
         return return_type_of(self.return_type or self.name, self.returns) if self.returns else None

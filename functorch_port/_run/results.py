@@ -45,23 +45,19 @@ def recorded(plan: Plan, node: Node, out: Any, dyn: Sequence[Any] | None = None)
     if anomaly.enabled:
         anomaly.record(node)
     if out.__class__ in MANY:
-        outs: Any = tuple([_output(node, *item) for item in enumerate(out)])
-        result = outs if plan.returns is None else plan.returns(*outs)
+        outs = tuple(map(wrap, out))
+        for number, tensor in enumerate(outs):
+            if has_gradient[out[number].dtype]:
+                tensor._requires_grad, tensor._grad_fn, tensor._output_nr = True, node, number
+        result: Any = outs if plan.returns is None else plan.returns(*outs)
     else:
-        result = _output(node, 0, out)
+        result = wrap(out)
+        if has_gradient[out.dtype]:
+            result._requires_grad, result._grad_fn = True, node
         outs = (result,)
     if dyn is not None and plan.saves is not None:
         note(node, plan, dyn, outs)
     return result
-
-
-def _output(node: Node, number: int, value: Any) -> Tensor:
-    tensor = wrap(value)
-    if has_gradient[value.dtype]:
-        tensor._requires_grad = True
-        tensor._grad_fn = node
-        tensor._output_nr = number
-    return tensor
 
 
 def laid_as(order: Callable[..., Any], inputs: Sequence[Any], result: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from functools import cache
 from typing import Any
 
 __all__ = ["return_type_of", "return_types"]
@@ -10,6 +11,7 @@ __all__ = ["return_type_of", "return_types"]
 return_types: dict[str, type] = {}
 
 
+@cache
 def return_type_of(name: str, fields: tuple[str, ...]) -> type:
     base = namedtuple(name, fields)  # type: ignore[misc]
 
