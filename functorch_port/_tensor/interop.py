@@ -21,7 +21,7 @@ _grad = grad_mode.state
 
 
 def _host(self: Tensor, what: str) -> np.ndarray:
-    """The value on the host."""
+    """The value as a numpy array, for ``what``."""
     value = self._look()
     if isinstance(value, jax.core.Tracer):
         if tracing.overlay and tracing.overlay.transforms:

@@ -51,7 +51,7 @@ def wrap(value: Any) -> Tensor:
 
 
 def wrap_small(value: Any, form: int | None = None) -> Tensor:
-    """As `wrap` for a numpy array that stays on the host; its `form_of` where that is known."""
+    """As `wrap` for a numpy array, which the executor computes with as it is; ``form`` is its `form_of`, if known."""
     tensor = _new(Tensor)
     cell = tensor._storage = _new(Storage)  # written out: small operations are made of this
     cell.held = value
@@ -133,7 +133,7 @@ class Tensor:
         return self._view.get(self._storage)
 
     def _look(self) -> Any:
-        """The current array where it is, a numpy array if that is on the host (see `Storage.look`)."""
+        """The current array where it is: numpy's or JAX's (see `Storage.look`)."""
         cell = self._storage
         if self._view is None:
             return cell.look()

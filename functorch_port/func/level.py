@@ -213,7 +213,7 @@ class Level:
         )
 
     def concrete(self, value: Any, what: str) -> Any:
-        """A tracer's value on the host, where the transform knows it (`grad` does, `vmap` does not)."""
+        """A tracer's value as a numpy array, where the transform knows it (`grad` does, `vmap` does not)."""
         try:
             return np.asarray(lax.stop_gradient(value))
         except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
@@ -368,7 +368,7 @@ def differentiated_forward() -> bool:
 
 
 def _draw(draw: Any, around: Any) -> Any:
-    """Draw outside all levels: from the host's stream, or like the outer trace of `compile`."""
+    """Draw outside all levels: from PyTorch's stream, or like the outer trace of `compile`."""
     with tracing.x64():
         if around is None:
             return jnp.asarray(draw())

@@ -197,7 +197,7 @@ def _location(cell: Storage) -> str:
 
 
 def bytes_of(cell: Storage) -> np.ndarray:
-    """The bytes of a storage, on the host; empty for a meta storage."""
+    """The bytes of a storage; empty for a meta storage."""
     value = cell.look()
     if isinstance(value, jax.ShapeDtypeStruct):
         return np.empty(0, np.uint8)

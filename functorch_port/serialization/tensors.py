@@ -1,7 +1,7 @@
 """The storages and tensors of a file that is being read.
 
 A file gives a storage's size and type first; tensors then view it in shapes of their own. So a `Storage` begins as a
-vector on the host, and `Tensors.finish` moves it to its device, in the shape of a tensor that covers all of it. All
+numpy vector, and `Tensors.finish` moves it to its device, in the shape of a tensor that covers all of it. All
 other tensors are views.
 """
 
@@ -470,7 +470,7 @@ def placed(where: Any, name: str) -> Any:
 
 
 def owned(array: np.ndarray) -> np.ndarray:
-    """A copy in aligned memory, which JAX uses on a CPU without another copy."""
+    """A copy in aligned memory, which JAX can use without another copy."""
     own = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
     own[...] = array
     if own.dtype == np.bool_:  # a byte that is no bool would be one that equals neither

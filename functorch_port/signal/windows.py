@@ -1,6 +1,6 @@
 """Window functions.
 
-The values are computed on the host in float64 and rounded once.
+The values are computed in float64 and rounded once.
 
 Reference: https://docs.pytorch.org/docs/stable/signal.html#module-torch.signal.windows
 """
