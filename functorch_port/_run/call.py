@@ -143,7 +143,7 @@ class Op:
             raise TypeError(f"{takes.label}(): {error}") from None
         if plan is None:
             static = {n: v for n, v in bound.items() if n not in slots}
-            plan = self.plans[tuple(sig)] = self._plan(slots, static, len(dyn))
+            plan = self.plans[tuple(sig)] = self._plan(slots, static)
         first: list[Any] = [dtypes._default, config.key]
         scanned: list[Any] = []
         try:  # also under the spelling of this call, for the fast path
@@ -159,7 +159,7 @@ class Op:
             pass
         return plan, dyn
 
-    def _plan(self, slots: dict[str, Any], static: dict[str, Any], count: int) -> Plan:
+    def _plan(self, slots: dict[str, Any], static: dict[str, Any]) -> Plan:
         fn, spec = self.spec.fn, self.spec
 
         def pure(*values: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from .._run import bind
 from .._tensor import creation, grad_mode
 from .._tensor.tensor import Tensor
-from .calls import grad
+from ._calls import grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

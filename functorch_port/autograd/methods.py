@@ -35,9 +35,9 @@ def backward(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html
     """
-    from . import calls
+    from . import _calls
 
-    calls.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    _calls.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 attach(backward)
