@@ -43,12 +43,7 @@ class CpuExecutor(Executor):
                 out = deferred.view(plan, values)
                 return values, out, None if mask is None else out.call
         elif not anomaly.enabled if mask is not None else scope.calls is not None:
-            if (
-                plan.spec is not None
-                and not (plan.view or plan.eager)
-                and may_wait(values)
-                and not waiting.are_too_many()
-            ):
+            if plan.fresh and may_wait(values) and not waiting.are_too_many():
                 call = Call(plan, values)
                 outs = call.outputs(plan.shapes(values))
                 if mask is not None:

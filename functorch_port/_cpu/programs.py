@@ -212,7 +212,8 @@ def asked_for(
             if value.__class__ is Deferred:
                 known[id(value)] = known.get(id(value), 0) + 1
     outputs = [ref() for call in calls for ref in call.handles]
-    held = {id(value): count for value, count in zip(outputs, counts(outputs)) if value is not None}
+    held = dict(zip(map(id, outputs), counts(outputs), strict=True))
+    held[id(None)] = 0  # in place of those that are gone
     value = None
     found: list[tuple[int, ...] | None] = []
     for call in reversed(calls):  # a view holds its base, which comes before it

@@ -51,12 +51,6 @@ class OpNode(Node):
         self.saved: Sequence[saved.Saved] = ()
         self._avals: Any = None
 
-    def keep(self, kept: Saved | executor.Pending) -> None:
-        """Take the pullback from what the forward pass kept, or will have kept when it has run."""
-        self.kept = kept
-        if kept.__class__ is not tuple:
-            kept.recorded(self)  # type: ignore[union-attr]
-
     def _part(self) -> None:
         """Put the operations that PyTorch records in place of this one: somebody looks at them."""
         plan, freed = self.plan, self.freed

@@ -55,8 +55,9 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     mask = tuple(map(bool, edges))
     used, out, kept = executor.current.run(plan, values, dyn, mask)
     node = node_class(plan.node)(plan, mask, tuple(edges), used, out)
-    if kept is not None:
-        node.keep(kept)
+    node.kept = kept
+    if kept.__class__ is not tuple and kept is not None:
+        kept.recorded(node)  # it has not run yet
     return recorded(plan, node, out, dyn)
 
 

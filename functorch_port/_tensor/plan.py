@@ -52,6 +52,8 @@ class Plan:
     differentiable: bool = True
     returns: Any = None
     keeps: Callable[..., bool] | None = None
+    #: whether it is an operation whose results are new arrays, of shapes that do not depend on values
+    fresh: bool = False
     #: raises on bad values
     check: Callable[..., None] | None = None
     #: positions of the arguments by name, and from flat arguments to all arguments by name
@@ -77,6 +79,7 @@ class Plan:
         if spec is not None:
             self.eager, self.view, self.differentiable = spec.eager, spec.view, spec.differentiable
             self.returns, self.keeps = spec.tuple_type, spec.keeps
+            self.fresh = not (spec.view or spec.eager)
         self.jit = self.fn if self.eager else jax.jit(self.fn)
 
     def backward(self, mask: Mask, holes: Mask) -> Plan:
