@@ -19,9 +19,9 @@ from ._tensor.overriding import no_dispatch as _disabled_torch_dispatch_impl  # 
 from ._tensor.overriding import state as _overriding
 from .accelerator import current_accelerator
 from .autograd import _functions as _functions
-from .autograd._walk import _current_graph_task_execution_order as _current_graph_task_execution_order
-from .autograd._walk import _current_graph_task_id as _current_graph_task_id
-from .autograd._walk import _will_engine_execute_node as _will_engine_execute_node
+from .autograd._task import _current_graph_task_execution_order as _current_graph_task_execution_order
+from .autograd._task import _current_graph_task_id as _current_graph_task_id
+from .autograd._task import _will_engine_execute_node as _will_engine_execute_node
 from .autograd.forward_ad import _is_fwd_grad_enabled as _is_fwd_grad_enabled
 from .autograd.forward_ad import _set_fwd_grad_enabled as _switch_tangents
 from .fx import Graph as Graph

@@ -24,6 +24,7 @@ from typing import Any
 import functorch_port as torch
 import functorch_port._run.sparse  # which gives Tensor the methods of sparse tensors
 from functorch_port._base import dtypes, layout
+from functorch_port._run.arguments import Arguments
 from functorch_port._run.legacy import CLASSES
 from functorch_port._run.registry import OpSpec, ops
 
@@ -148,16 +149,17 @@ def spec_of(fn: Any, name: str) -> OpSpec | None:
 def form_of_op(spec: OpSpec, out: bool) -> Form:
     """How an operation is called, from what was registered."""
     parameters = []
+    takes = Arguments(spec)
     for index, name in enumerate(spec.params):
-        text = " | ".join(spec._words[name])
-        if name in spec.strict:
+        text = " | ".join(takes.words[name])
+        if name in takes.strict:
             text = re.sub(r"\bArray\b", "TensorOnly", text)
         default = shown(spec.defaults[name]) if name in spec.defaults else None
         parameters.append(Parameter(name, in_stub(text or "Any"), default, by_name=index >= spec.positional))
     returns = in_stub(inspect.unwrap(spec.fn).__annotations__.get("return", "Tensor"))
     returns = "Tensor" if returns == "Any" else returns.replace("Tensor | _Number", "Tensor")
-    if spec.fields:
-        returns = f"return_types.{spec.returns.__name__}"
+    if spec.returns:
+        returns = f"return_types.{spec.tuple_type.__name__}"
     if out:
         written = "Tensor | None" if returns == "Tensor" else "Sequence[Tensor] | None"
         parameters.append(Parameter("out", written, "None", by_name=True))

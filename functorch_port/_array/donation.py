@@ -14,7 +14,6 @@ exception. CPython looks for those after every call of a function, before the re
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,29 +22,18 @@ from itertools import starmap
 from typing import Any, TypeVar
 
 import jax
-import numpy as np
 
 from .._base import memory
+from .._base.references import are_alone, counts
 from . import tracing
 from .storage import Storage
 from .value import HOST, VALUES, Twin, Value
 
 __all__ = [
-    "HELD",
-    "Before",
-    "Donating",
-    "at_once",
-    "call",
-    "is_one_cpu",
-    "is_whole",
-    "lent",
-    "on_one_cpu",
-    "own",
-    "whole",
-]
+    "Before", "Donating", "at_once", "call", "is_one_cpu", "is_whole", "lent", "on_one_cpu", "own", "whole",
+]  # fmt: skip
 
 T = TypeVar("T")
-getrefcount = sys.getrefcount
 
 
 class _Thread(threading.local):
@@ -245,11 +233,11 @@ def own(values: list[Any]) -> list[Any]:
 
     Places may be empty (None).
     """
-    if max(map(getrefcount, values), default=0) <= HELD:
+    if are_alone(values):
         return values
-    for i, value in enumerate(values):
-        if getrefcount(value) > _ALONE and value is not None:
-            values[i] = jax.device_put(value, may_alias=False)
+    for i, count in enumerate(counts(values)):
+        if count > 1 and values[i] is not None:
+            values[i] = jax.device_put(values[i], may_alias=False)
     return values
 
 
@@ -336,18 +324,3 @@ def is_one_cpu(sharding: Any) -> bool:
     """Whether this is one CPU device alone."""
     devices = sharding.device_set
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"
-
-
-def _measure_alone() -> tuple[int, int]:
-    """The reference counts that `own` sees, by `map` and in its loop, of an array which only its Storage holds."""
-    cell = object.__new__(Storage)  # one made as usual asks JAX for its trace, which takes time at the import
-    cell.held = jax.ShapeDtypeStruct((), np.float32)
-    values = [c.held for c in [cell]]
-    by_map = max(map(getrefcount, values))
-    for _, value in enumerate(values):
-        return by_map, getrefcount(value)
-    return 0, 0
-
-
-#: what `map` sees of an object that a list and one owner hold, and what the loop in `own` does
-HELD, _ALONE = _measure_alone()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Iterator
 from typing import Any
+
+from .references import instances
 
 __all__ = ["Roll", "alive", "generators", "optimizers", "pendings"]
 
@@ -31,15 +32,10 @@ generators, optimizers, pendings = Roll(), Roll(), Roll()
 
 
 def alive(base: type) -> list[Any]:
-    """The instances of a class and of its subclasses.
-
-    An instance refers to its class, so this is one pass in C over what the collector tracks, which only hands out what
-    was asked for. `gc.get_objects` would hold every object there is, among them tuples that other threads are still
-    building: CPython then refuses to finish those. Millions of objects take a second, and more with many subclasses.
-    """
+    """The instances of a class and of its subclasses (see `instances`)."""
     kinds, stack = {base}, [base]
     while stack:
         new: set[type] = set(type.__subclasses__(stack.pop())) - kinds
         kinds |= new
         stack += new
-    return [o for o in gc.get_referrers(*kinds) if type(o) in kinds]
+    return instances(kinds)

@@ -1,9 +1,9 @@
 """Whether there is memory for a program, and PyTorch's error where there is not.
 
-On a CPU XLA allocates when a program runs, after it has taken over the arrays that it was given: where that fails, they
-are lost and what the program returned raises whenever it is looked at. So what a large program needs is asked of the
-system before a call (a mapping that is never touched). Other platforms allocate in the call, and tell
-how much there is.
+An accelerator allocates in the call, and tells how much there is. Without one XLA allocates when a program runs, and
+has taken over the arrays that it was given: where that fails, they are lost, and what the program returned raises
+whenever it is looked at. So what a large program needs is asked of the system before a call (a mapping that is never
+touched).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def of(compiled: Any) -> tuple[int, int]:
 def run(fn: Any, args: Any, elements: int = 0) -> Any:
     """``fn(*args)`` of a jitted function, with this error where there is no memory.
 
-    On a CPU that shows when the results are looked at, and whatever is computed of them by then is lost too: what is
-    large is waited for.
+    Without an accelerator that shows when the results are looked at, and whatever is computed of them by then is lost
+    too: what is large is waited for.
 
     Args:
         elements: of what the program computes besides its results.
@@ -85,8 +85,8 @@ def _elements(shape: tuple[int, ...]) -> int:
 def require(size: int, args: Any) -> None:
     """Raises `OutOfMemoryError` if there are not so many bytes where the arrays in ``args`` are.
 
-    On a CPU a program that is still running may not have taken yet what it needs. So what computes ``args`` is waited
-    for, and so is the large program before (`started`).
+    Without an accelerator a program that is still running may not have taken yet what it needs. So what computes
+    ``args`` is waited for, and so is the large program before (`started`).
     """
     device = _device(args)
     on_host = device is None or device.platform == "cpu"

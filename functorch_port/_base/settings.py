@@ -124,5 +124,5 @@ _look()
 #: what a platform tells of its own ways for `functorch-port info`: what they are called, and a function that says it
 facts: dict[str, Callable[[], Any]] = {}
 
-#: Whether everything is left to JAX: no numpy, nothing put off, no kernels and no allocator of our own.
+#: Whether everything is left to JAX: no backend is installed.
 PLAIN: bool = get("BACKEND") == "jax"

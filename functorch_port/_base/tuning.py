@@ -31,8 +31,8 @@ class Tuning:
             numpy.
 
         replay_after: how often eager operations run one by one before they become a program; 0: always, and nothing is
-            put off.
-        waiting_elements: elements of values that are put off, in all; beyond it operations run at once.
+            lazy.
+        waiting_elements: elements of lazy values, in all; beyond it operations run at once.
         program_calls: more operations than this run one by one.
         program_small: elements in the arguments and results of a program that is small.
         program_elements: elements beyond which no program is made.
@@ -63,7 +63,7 @@ class Tuning:
         row_least: rows shorter than this are not worth a loop of their own.
         row_chunk: elements that a thread takes at a time, in whole rows: some 20 us.
         row_part: elements of a row that are added up in its own type; sums of so many are added up in float64.
-        convolution_least, product_least: multiply-adds below which the way to oneDNN costs more than it gains.
+        convolution_least, product_least: multiply-adds below which the call of a library costs more than it gains.
         convolution_part: multiply-adds of a part, so that its calls cost little. Its arrays should stay in the cache
             from one step to the next, so it is no larger, unless its images are fewer numbers than the weights, which
             should not be read so often.
@@ -72,9 +72,9 @@ class Tuning:
         product_part: multiply-adds of a part, at least.
         product_wide: rows of a transpose from which on it is copied: (700, 1024) by (700, 256) takes 1.10 ms instead of
             1.23, (1024, 1536) by (1024, 384) 3.26 instead of 3.78; of 512 rows, or 1152, it would take longer.
-        product_deep: inner dimension from which on oneDNN's matmul is better for the transpose of the second one: for
-            128 rows of 128 numbers its calls cost 4 us more than they save, of 28; for 16 of 512 they take 25 instead
-            of 70.
+        product_deep: inner dimension from which on a library's matmul is better for the transpose of the second one:
+            for 128 rows of 128 numbers its calls cost 4 us more than they save, of 28; for 16 of 512 they take 25
+            instead of 70.
         recurrence_least, recurrence_steps: multiply-adds of a layer below which a scan is as good, and the steps below
             which the weights' layout does not pay.
         recurrence_part: multiply-adds that are worth a thread.
@@ -96,7 +96,7 @@ class Tuning:
             programs stay however many operations they have.
         cached_facts: what is a few numbers, by shapes and other numbers: strides, orders, counts.
         cached_arrays: by shapes and values.
-        handlers: machine code and plans of oneDNN, which stay as long as the process: beyond it XLA computes.
+        handlers: machine code and plans of a library, which stay as long as the process: beyond it XLA computes.
     """
 
     numpy_elements: int = _setting("HOST_ELEMENTS")

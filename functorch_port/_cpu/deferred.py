@@ -23,9 +23,9 @@ from .._base import determinism
 from .._base.bounded import Bounded
 from .._base.modes import OfThread
 from .._base.tuning import tuning
+from .._tensor.avals import NUMBERS, avals_of
 from .._tensor.node import FREED
 from .._tensor.node import _sequence as _sequence
-from .._tensor.plan import NUMBERS, avals_of
 from . import numpy_programs as host
 
 __all__ = [
@@ -263,6 +263,6 @@ def view(plan: Any, values: Sequence[Any]) -> Deferred:
     """The value of a view, which nobody may ever need. It takes no memory of its own, and does not count as waiting."""
     call = Call(plan, values)
     call.number = next(_sequence)
-    out = Deferred(call, 0, plan.kinds(values))
+    out = Deferred(call, 0, plan.shapes(values))
     call.handles = [weakref.ref(out)]
     return out

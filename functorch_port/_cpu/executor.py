@@ -43,9 +43,9 @@ class CpuExecutor(Executor):
                 out = deferred.view(plan, values)
                 return values, out, None if mask is None else out.call
         elif not anomaly.enabled if mask is not None else scope.calls is not None:
-            if plan.defers and may_wait(values) and not waiting.are_too_many():
+            if plan.fresh and may_wait(values) and not waiting.are_too_many():
                 call = Call(plan, values)
-                outs = call.outputs(plan.kinds(values))
+                outs = call.outputs(plan.shapes(values))
                 if mask is not None:
                     return values, outs, call
                 call.number = next(_sequence)

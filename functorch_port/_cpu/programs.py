@@ -9,10 +9,8 @@ longer than one of all: these are compiled at once (the first training step of a
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from sys import getrefcount
 from typing import Any
 
 import jax
@@ -23,8 +21,11 @@ from .._array.donation import on_one_cpu
 from .._array.limits import Latest, tidy
 from .._base import memory
 from .._base.bounded import Bounded
+from .._base.references import counts
 from .._base.tuning import tuning
-from .._tensor.plan import Plan, Pullback, avals_of, pullback_of
+from .._tensor.avals import avals_of
+from .._tensor.plan import Plan
+from .._tensor.pullback import Pullback, pullback_of
 from . import compiler_options, deferred
 from .deferred import Call, Deferred, ran, scope, unrun
 
@@ -207,36 +208,20 @@ def asked_for(
         for value in values:
             if value.__class__ is Deferred:
                 known[id(value)] = known.get(id(value), 0) + 1
+    outputs = [ref() for call in calls for ref in call.handles]
+    held = dict(zip(map(id, outputs), counts(outputs), strict=True))
+    held[id(None)] = 0  # in place of those that are gone
     value = None
     found: list[tuple[int, ...] | None] = []
     for call in reversed(calls):  # a view holds its base, which comes before it
-        numbers: Any = tuple(
-            [i for i, ref in enumerate(call.handles) if _references(ref) > known.get(id(ref()), 0)]
-        )
+        keys = [id(ref()) for ref in call.handles]
+        numbers: Any = tuple([i for i, key in enumerate(keys) if held.get(key, 0) > known.get(key, 0)])
         if numbers and call.plan.view:
             numbers, values = None, calls[call]
             for key in [id(v) for v in values if v.__class__ is Deferred] if id(values) in by_id else ():
                 known[key] -= 1
         found.append(numbers)
     return found[::-1]
-
-
-def _references(handle: Any) -> int:
-    """How many references there are to what a weak reference is of."""
-    value = handle()
-    return 0 if value is None else getrefcount(value) - _OWN
-
-
-def _own_references() -> int:
-    class Probe:
-        pass
-
-    probe = Probe()
-    return _references(weakref.ref(probe)) - 1  # but one is the probe's
-
-
-_OWN = 0
-_OWN = _own_references()
 
 
 def forward_of(

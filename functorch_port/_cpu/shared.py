@@ -8,7 +8,6 @@ arrays are gone the Storage is an ordinary one again.
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any
 
 import jax
@@ -17,6 +16,7 @@ import numpy as np
 from .._array import tracing
 from .._array.storage import Storage
 from .._array.value import HOST, LAZY, Value
+from .._base.references import counts
 from . import numpy_programs as host
 
 __all__ = ["Memory", "follow", "memory_of"]
@@ -79,28 +79,14 @@ class Memory(Value):
 
     def is_alone(self, more: int = 0) -> bool:
         """Whether there is no numpy array any more that could write to it, besides ``more`` of these objects."""
-        array = self.memory
-        if getrefcount(array) > _ALONE[0] + more:
+        if counts([self.memory])[0] > 1 + more:
             return False
-        base = array.base
-        if base is None:
-            return True
-        return type(base) is np.ndarray and base.base is None and getrefcount(base) <= _ALONE[1]
+        base = self.memory.base
+        return base is None or (type(base) is np.ndarray and base.base is None and counts([base])[0] <= 2)
 
 
 def _read(data: bytes, like: np.ndarray) -> np.ndarray:
     return np.frombuffer(data, like.dtype).reshape(like.shape)
-
-
-def _measure_alone() -> tuple[int, int]:
-    """The reference counts that `Memory.is_alone` sees of an array and its base which nobody else holds."""
-    memory = Memory(np.zeros(2)[:], b"", None)  # type: ignore[arg-type]
-    array = memory.memory
-    base = array.base
-    return getrefcount(array), getrefcount(base)
-
-
-_ALONE = _measure_alone()
 
 
 def _may_share(array: Any) -> bool:

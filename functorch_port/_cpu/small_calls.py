@@ -14,14 +14,13 @@ from .._base.bounded import Bounded
 from .._base.tuning import tuning
 from .._run.call import Op
 from .._run.registry import ARRAY, ARRAYS, STATIC
-from .._run.run import attach_view
+from .._run.results import attach_view
 from .._tensor import grad_mode
 from .._tensor.overriding import noticed
-from .._tensor.plan import LEAST, MOST
 from .._tensor.tensor import Tensor, wrap_small
 from .._tensor.view import View
 from . import numpy_programs
-from .numpy_programs import key_of
+from .numpy_programs import LEAST, MOST, key_of
 
 __all__ = ["caller"]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from types import FunctionType
 from typing import Any
 
@@ -19,27 +17,25 @@ from .._base.bounded import Bounded
 from .._base.layout import SparseOperand
 from .._base.tuning import tuning
 from .._tensor import errors, grad_mode, saved
-from .._tensor.node import _sequence as _sequence
+from .._tensor.avals import NUMBERS
 from .._tensor.overriding import noticed
-from .._tensor.plan import NUMBERS, Plan
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View
 from . import autocast
+from .arguments import arguments_of
 from .opnode import node_class, show_saved
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
-from .run import attach_view, laid_as, run
+from .results import attach_view, laid_as
+from .run import run
 
 __all__ = ["Op", "caller"]
 
 _grad = grad_mode.state
 _T, _OPEN, _CLOSE = object(), object(), object()
-_COUNTS = frozenset({int, float, complex})
 _REALS = frozenset({int, float})
 _FLOAT32 = np.dtype(np.float32)
-_new = object.__new__
-_ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
-_ARRAYS = repeat(ARRAY)
 
 
 class Op:
@@ -49,25 +45,12 @@ class Op:
         self.spec = spec
         self.kinds = spec.kinds[: spec.positional]
         self.positional = spec.positional
-        self.kind_of = spec.kind_of
+        self.kind_of = dict(zip(spec.params, spec.kinds, strict=True))
         self.plans: Bounded[Any, Plan] = Bounded(tuning.cached_plans)
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
-        space = spec.where[0] if spec.where else ""
-        #: what error texts call it
-        self.label = f"{space}_{spec.name}" if space in ("fft", "linalg", "special") else spec.name
         self.__wrapped__ = spec.fn
         self.call = caller(self)
-
-    @functools.cached_property
-    def arrays(self) -> tuple[str, ...]:
-        return tuple(n for n, kind in zip(self.spec.params, self.spec.kinds, strict=True) if kind is ARRAY)
-
-    @functools.cached_property
-    def overloaded(self) -> bool:
-        """Whether a number is refused in the first place because others may be numbers: several signatures."""
-        spec = self.spec
-        return any(n not in spec.strict and n not in spec.defaults for n in self.arrays[1:])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(*args, **kwargs)
@@ -107,7 +90,7 @@ class Op:
             return sparse.run(spec.name, args, kwargs)
         except BaseException as error:
             inside.repair()
-            new = errors.told(error, spec.name, Tensor, args, kwargs)
+            new = errors.told(error, spec.name, Tensor, args, kwargs, dyn)
             if new is error:
                 raise
             raise new from error
@@ -137,9 +120,8 @@ class Op:
     # The slow way: once per new signature, and for calls that need their arguments put in order.
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, list[Any]]:
-        bound = self._arguments(args, kwargs)
-        if self.overloaded and self.spec.where and not self.spec.numbers:
-            self._check_some_tensor(bound, args, kwargs)
+        takes = arguments_of(self.spec)
+        bound = takes.by_name(args, kwargs)
         sig: list[Any] = [dtypes._default, config.key, None]
         dyn: list[Any] = []
         slots: dict[str, Any] = {}
@@ -148,10 +130,9 @@ class Op:
             sig.append(name)
             if kind is STATIC:
                 value = bound[name] = _static(value)
-            if name in self.spec.strict or name in self.spec.types:
-                self._check_type(name, value, len(args))
+            takes.check(name, value, len(args))
             start = len(dyn)
-            _scan(value, kind, sig, dyn, self._wrong_type(name, value))
+            _scan(value, kind, sig, dyn, takes.wrong(name, value))
             if kind is ARRAYS:
                 slots[name] = _slots(value, start)
             elif len(dyn) > start:
@@ -159,10 +140,10 @@ class Op:
         try:
             plan = self.plans.get(tuple(sig))
         except TypeError as error:
-            raise TypeError(f"{self.label}(): {error}") from None
+            raise TypeError(f"{takes.label}(): {error}") from None
         if plan is None:
             static = {n: v for n, v in bound.items() if n not in slots}
-            plan = self.plans[tuple(sig)] = self._plan(slots, static, len(dyn))
+            plan = self.plans[tuple(sig)] = self._plan(slots, static)
         first: list[Any] = [dtypes._default, config.key]
         scanned: list[Any] = []
         try:  # also under the spelling of this call, for the fast path
@@ -178,7 +159,7 @@ class Op:
             pass
         return plan, dyn
 
-    def _plan(self, slots: dict[str, Any], static: dict[str, Any], count: int) -> Plan:
+    def _plan(self, slots: dict[str, Any], static: dict[str, Any]) -> Plan:
         fn, spec = self.spec.fn, self.spec
 
         def pure(*values: Any) -> Any:
@@ -205,78 +186,6 @@ class Op:
         elif spec.view:
             plan.edge_order = ((0, False),)
         return plan
-
-    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        spec = self.spec
-        bound: dict[str, Any] = {}
-        params = spec.params[: spec.positional]
-        if spec.varargs is not None:
-            at = params.index(spec.varargs)
-            rest = args[at:]
-            if len(rest) > 1 or (
-                len(rest) == 1 and not isinstance(rest[0], list | tuple) and rest[0] is not None
-            ):
-                args = (*args[:at], tuple(rest))
-        if (
-            spec.legacy is not None
-            and len(args) == len(params) + 1
-            and isinstance(args[1], int | float | SymNumber)
-        ):
-            args, kwargs = (args[0], *args[2:]), {**kwargs, spec.legacy: args[1]}
-        if len(args) > len(params):
-            raise TypeError(
-                f"{self.label}() takes {len(params)} positional argument{'s' * (len(params) != 1)} but "
-                f"{len(args)} were given"
-            )
-        bound.update(zip(params, args, strict=False))
-        for name, value in kwargs.items():
-            target = name if name in self.kind_of else _ALIASES.get(name, name)
-            if target not in self.kind_of:
-                raise TypeError(f"{self.label}() got an unexpected keyword argument '{name}'")
-            if target in bound:
-                raise TypeError(f"{self.label}() got multiple values for argument '{name}'")
-            bound[target] = value
-        missing = [n for n in spec.params if n not in bound and n not in spec.defaults]
-        if missing:
-            listed = ", ".join(f'"{n}"' for n in missing)
-            raise TypeError(f"{self.label}() missing {len(missing)} required positional arguments: {listed}")
-        return {n: bound[n] for n in spec.params if n in bound}
-
-    def _check_some_tensor(
-        self, bound: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """PyTorch's refusal of numbers alone, and of a number in the place of the tensor to work on."""
-        tensors = [n for n in self.arrays if isinstance(bound.get(n), Tensor | jax.Array)]
-        first = bound[self.arrays[0]]
-        if not tensors or (self.arrays[0] in self.spec.strict and isinstance(first, int | float | complex)):
-            given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
-            raise TypeError(
-                f"{self.label}() received an invalid combination of arguments - got ({', '.join(given)})"
-            )
-
-    def _wrong_type(self, name: str, value: Any, wanted: str = "Tensor", positional: bool = True) -> str:
-        place = f" (position {self.spec.params.index(name) + 1})" if positional else ""
-        return f"{self.label}(): argument '{name}'{place} must be {wanted}, not {type(value).__name__}"
-
-    def _check_type(self, name: str, value: Any, positional: int) -> None:
-        """PyTorch's refusal of an argument of the wrong type; seen once per new signature."""
-        index = self.spec.params.index(name)
-        if name in self.spec.types:
-            types, wanted = self.spec.types[name]
-            inside = value if isinstance(value, tuple) and tuple in types else ()
-            if not isinstance(value, types) or not all(isinstance(v, int) for v in inside):
-                raise TypeError(self._wrong_type(name, value, wanted, index < positional))
-        elif self.kind_of[name] is ARRAYS:
-            if not isinstance(value, list | tuple):
-                raise TypeError(self._wrong_type(name, value, "tuple of Tensors"))
-            for i, item in enumerate(value):
-                if not isinstance(item, Tensor | jax.Array):
-                    kind = type(item).__name__
-                    raise TypeError(f"expected Tensor as element {i} in argument {index}, but got {kind}")
-        elif not isinstance(value, Tensor | jax.Array) and (
-            value is not None or name not in self.spec.defaults
-        ):
-            raise TypeError(self._wrong_type(name, value))
 
 
 def caller(op: Op, name: str = "", module: str = "") -> FunctionType:

@@ -22,6 +22,7 @@ from .._base.modes import OfThread
 from .._tensor import creation
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
+from .arguments import arguments_of
 from .call import Op
 from .inplace import view_again
 from .run import run
@@ -135,7 +136,7 @@ def run_op(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> A
     if tracing.current() is not watch.state.level.within:
         raise NotImplementedError(IN_TRACE)
     if out is not None:
-        raise NotImplementedError(OUT.format(op.label))
+        raise NotImplementedError(OUT.format(arguments_of(op.spec).label))
     with paused():
         result = op.run(args, dict(kwargs))
         if not plan.differentiable:
@@ -193,10 +194,10 @@ def _pushed(plan: Plan, dyn: Sequence[Any], tangents: Sequence[Tensor | None]) -
 
 def _forward_plan(plan: Plan, mask: tuple[bool, ...]) -> Plan:
     """The plan of ``fn(*values, *tangents of those in mask) -> tangents of the differentiable results``."""
-    found = plan.forward.get(mask)
+    found = plan.derived.get(("jvp", mask))
     if found is None:
         fn = functools.partial(_push, plan.fn, mask)
-        found = plan.forward[mask] = Plan(fn, f"{plan.name}_jvp", f"{plan.node[:-1]}Jvp0")
+        found = plan.derived["jvp", mask] = Plan(fn, f"{plan.name}_jvp", f"{plan.node[:-1]}Jvp0")
     return found
 
 

@@ -19,7 +19,7 @@ from .._base.tuning import tuning
 from .._tensor import grad_mode, saved
 from .._tensor.node import EndedView
 from .._tensor.plan import Plan
-from .._tensor.tensor import Tensor
+from .._tensor.tensor import Tensor, attach
 from .._tensor.view import PLAIN, SPLIT, View, is_dense, put_through, refusal
 from .run import run
 
@@ -376,9 +376,8 @@ def _on_meta(own: Any, value: Any) -> Any:
     return value
 
 
-for _method in (
+attach(
     _sync_view, _is_stale, _is_differentiable, _way_from_base, _inherit, _check_inplace, _check_history,
     _check_inference, _check_overlap, _check_shared, _take, _note_history, _cast_result, _take_through_base,
     _continue_from, _become, _assign_out, _stopped,
-):  # fmt: skip
-    setattr(Tensor, _method.__name__, _method)
+)  # fmt: skip

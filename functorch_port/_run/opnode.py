@@ -13,14 +13,19 @@ from .._array.value import computed
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Edge, Node, accumulator
 from .._tensor.node import _sequence as _sequence
-from .._tensor.plan import Plan, Pullback, Saved
+from .._tensor.plan import Plan, Saved
+from .._tensor.pullback import Pullback
 from .._tensor.tensor import Tensor, wrap
 from . import packing
 
-__all__ = ["OpNode", "TransposeNode", "edge_of", "node_class", "show_saved", "with_history"]
+__all__ = ["OpNode", "TransposeNode", "edge_of", "edges_of", "node_class", "show_saved", "with_history"]
 
 _x64 = jax.enable_x64
 _X64 = tracing.X64
+
+
+#: what a plan gives that has several results
+MANY = frozenset({tuple, list})
 
 
 class OpNode(Node):
@@ -29,11 +34,11 @@ class OpNode(Node):
     __slots__ = ("_avals", "kept", "mask", "plan", "pull", "saved", "values")
 
     def __init__(
-        self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int
+        self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, out: Any
     ) -> None:
         # Node.__init__ written out: one of these is made for every recorded operation
         self.edges = edges
-        self.outputs = outputs
+        self.outputs = len(out) if out.__class__ in MANY else 1
         self.seq = next(_sequence)
         self.extras = None
         self.plan = plan
@@ -49,7 +54,8 @@ class OpNode(Node):
     def _part(self) -> None:
         """Put the operations that PyTorch records in place of this one: somebody looks at them."""
         plan, freed = self.plan, self.freed
-        if plan.parts is None or tracing.overlay:
+        parts = None if plan.spec is None else plan.spec.parts
+        if parts is None or tracing.overlay:
             return
         values = self.values
         if freed:
@@ -60,7 +66,7 @@ class OpNode(Node):
             for v, edge in zip(computed(values), self.edges, strict=True)
         ]
         with grad_mode.enable_grad():
-            last = plan.parts(**plan.named(inputs)).grad_fn
+            last = parts(**plan.named(inputs)).grad_fn  # type: ignore[misc]
         self.plan, self.mask, self.edges, self.values = last.plan, last.mask, last.edges, last.values
         self.kept = last.kept
         inner = [edge[0] for edge in self.edges if edge is not None]
@@ -263,6 +269,12 @@ def edge_of(tensor: Tensor) -> Edge:
             return None
         return (accumulator(tensor), 0)
     return (tensor._grad_fn, tensor._output_nr)
+
+
+def edges_of(dyn: Sequence[Any]) -> tuple[tuple[Edge, ...], tuple[bool, ...]]:
+    """The edges of the Tensors among the arguments of a plan, and for which arguments there is one."""
+    edges = tuple([edge_of(a) if isinstance(a, Tensor) and a._requires_grad else None for a in dyn])
+    return edges, tuple(map(bool, edges))
 
 
 TransposeNode.__name__ = "TBackward0"

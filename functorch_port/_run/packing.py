@@ -21,7 +21,7 @@ from .._tensor import grad_mode, saved
 from .._tensor.node import FREED
 from .._tensor.tensor import Tensor, wrap
 
-__all__ = ["SavedTensor", "look", "names", "pack_all", "unpacked", "with_history"]
+__all__ = ["SavedTensor", "look", "names", "note", "pack_all", "unpacked", "with_history"]
 
 _FORBIDDEN = "Trying to create a SavedTensor object from Python is forbidden."
 _IN_PLACE = (
@@ -43,6 +43,21 @@ _CHANGED = (
     "an unpack hook of saved_tensors_hooks changed a result that {} saves: here its gradient is computed from the "
     "inputs. Give it back as it was"
 )
+
+
+def note(node: Any, plan: Any, dyn: Sequence[Any], outs: Sequence[Tensor]) -> None:
+    """Have a node note, or pack, what PyTorch saves for it."""
+    where = plan.saves.get(node.mask)
+    if where is None:
+        where = plan.saves[node.mask] = saved.positions(plan.name, plan.slots, node.mask)
+    if not where:
+        return
+    if saved.state.plain:
+        saved.note(node, where, dyn, outs)
+    elif saved.state.hooks:
+        pack_all(node, where, dyn, outs)
+    else:
+        saved.state.allowed.note(node, where, dyn, outs)
 
 
 class SavedTensor:

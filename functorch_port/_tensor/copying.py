@@ -6,9 +6,11 @@ import copy
 from typing import Any
 
 from .._array.storage import Storage
-from .tensor import Tensor, _new, _rebuild
+from . import overriding
+from .registered import function
+from .tensor import Tensor, attach, bare
 
-__all__: list[str] = []
+__all__ = ["rebuild"]
 
 #: what `Tensor.__dict__` has of the library's own
 _BOOKKEEPING = frozenset({
@@ -38,10 +40,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def _like(self: Tensor, cell: Storage) -> Tensor:
-    new = _new(type(self))
-    new._storage, new._view = cell, self._view
-    new._base = new._grad_fn = new._kept_grad = new._accumulator = None
-    new._requires_grad, new._output_nr = self._requires_grad, 0
+    new = bare(type(self))
+    new._storage, new._view, new._requires_grad = cell, self._view, self._requires_grad
     return new
 
 
@@ -54,9 +54,20 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     view = None
     if self._view is not None:
         view = (tuple(self.shape), *self._layout(), self.dtype, self._turned())
-    return (_rebuild, (type(self), self._storage, view, self.requires_grad, self._own_attributes()))
+    return (rebuild, (type(self), self._storage, view, self.requires_grad, self._own_attributes()))
 
 
-for _method in (__deepcopy__, _like, _own_attributes, __reduce_ex__):
-    _method.__qualname__ = f"Tensor.{_method.__name__}"
-    setattr(Tensor, _method.__name__, _method)
+def rebuild(
+    cls: type[Tensor], cell: Storage, view: Any, requires_grad: bool, extra: dict[str, Any]
+) -> Tensor:
+    """Unpickle a tensor; tensors that shared a Storage share it again."""
+    tensor = bare(cls)
+    tensor._storage, tensor._requires_grad = cell, requires_grad
+    if view is not None:
+        with overriding.WithoutAll():
+            tensor._view = function("_strided")(tensor.detach(), *view)._view
+    tensor.__dict__.update(extra)
+    return tensor
+
+
+attach(__deepcopy__, _like, _own_attributes, __reduce_ex__)

@@ -30,7 +30,7 @@ _SUPPORTED = (
 
 def value_of(data: Any, dtype: DType | None = None) -> Any:
     """``data`` as an array that nobody else can write to, in ``dtype`` or the one that PyTorch infers. An
-    executor may leave it on the host, as a numpy array.
+    executor may leave it a numpy array.
     """
     if isinstance(data, Tensor):
         return _cast(data._value, dtype)

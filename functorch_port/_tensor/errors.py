@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._array import fits
 from .._base import dtypes
 
 __all__ = ["C_NAMES", "not_a_tensor", "told"]
@@ -28,15 +30,32 @@ _THEIRS = re.compile(
 )
 
 
-def told(error: BaseException, name: str, tensor: type, args: Any = (), kwargs: Any = None) -> BaseException:
+def told(
+    error: BaseException,
+    name: str,
+    tensor: type,
+    args: Any = (),
+    kwargs: Any = None,
+    values: Sequence[Any] = (),
+) -> BaseException:
     """The error to raise for ``error``, which came out of the operation ``name``: itself, unless it is JAX's own, or
-    Python's about an argument that is no tensor.
+    Python's about an argument that is no tensor. ``values`` are the Tensors and numbers among the arguments.
     """
     notes = getattr(error, "__notes__", None)
     if notes:
         error.__notes__ = [note for note in notes if _NOTICE not in note]
     if isinstance(error, AttributeError):
         return not_a_tensor(error, name.lstrip("_"), args, kwargs or {}, tensor) or error
+    if isinstance(error, TypeError | ValueError | OverflowError):
+        for value in values:
+            if type(value) is int:
+                fits.fits(value, dtypes.int64.np)
+        if "incompatible devices" in str(error):
+            places = list(dict.fromkeys(str(v.device) for v in values if isinstance(v, tensor)))
+            return RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{places[0]} and {places[-1]}!"
+            )
     if type(error) not in (TypeError, ValueError) or not _is_theirs(error):
         return error
     text, name = str(error), name.lstrip("_")

@@ -12,7 +12,7 @@ from .._base import inside
 from . import grad_mode
 from .errors import C_NAMES
 from .node import Hooks, RemovableHandle
-from .tensor import Tensor, _new
+from .tensor import Tensor, attach, bare
 from .view import PLAIN
 
 __all__: list[str] = []
@@ -176,12 +176,9 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
 
 def detach(self: Tensor) -> Tensor:
     """A tensor that shares this one's Storage and is cut off from its history."""
-    tensor = _new(Tensor)
+    tensor = bare(Tensor)
     tensor._storage = self._storage
     tensor._view = self._view if not tracing.overlay or not tracing.overlay.transforms else self._stopped()
-    tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
-    tensor._requires_grad = False
-    tensor._output_nr = 0
     own = self._counter()
     if own is not None:
         tensor._own_count = own
@@ -292,21 +289,15 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     return self._hooked(self._post_accumulate_hooks, hook, "register_post_accumulate_grad_hook")
 
 
-for _method in (
+attach(
     _check_requires_grad, requires_grad_, _get_grad, _set_grad, detach, detach_, retain_grad, register_hook,
     _hooked, register_post_accumulate_grad_hook,
-):  # fmt: skip
-    _method.__qualname__ = f"Tensor.{_method.__name__}"
-    setattr(Tensor, _method.__name__, _method)
-for _name, _property in {
-    "requires_grad": property(_requires_grad, _set_requires_grad, _delete_requires_grad),
-    "grad_fn": property(_grad_fn),
-    "output_nr": property(_output_nr),
-    "is_leaf": property(_is_leaf),
-    "grad": property(_public_grad, _set_public_grad, _delete_grad),
-    "_grad": property(_kept, _keep),
-    "data": property(_data, _set_data, _delete_data),
-    "retains_grad": property(_retains_grad),
-}.items():
-    _property.__set_name__(Tensor, _name)  # which errors say
-    setattr(Tensor, _name, _property)
+    requires_grad=property(_requires_grad, _set_requires_grad, _delete_requires_grad),
+    grad_fn=property(_grad_fn),
+    output_nr=property(_output_nr),
+    is_leaf=property(_is_leaf),
+    grad=property(_public_grad, _set_public_grad, _delete_grad),
+    _grad=property(_kept, _keep),
+    data=property(_data, _set_data, _delete_data),
+    retains_grad=property(_retains_grad),
+)  # fmt: skip

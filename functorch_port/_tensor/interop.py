@@ -13,7 +13,7 @@ from .._array import executor, tracing
 from .._base import memory
 from . import grad_mode
 from .creation.from_data import from_numpy
-from .tensor import Tensor
+from .tensor import Tensor, attach
 
 __all__: list[str] = []
 
@@ -21,7 +21,7 @@ _grad = grad_mode.state
 
 
 def _host(self: Tensor, what: str) -> np.ndarray:
-    """The value on the host."""
+    """The value as a numpy array, for ``what``."""
     value = self._look()
     if isinstance(value, jax.core.Tracer):
         if tracing.overlay and tracing.overlay.transforms:
@@ -229,12 +229,10 @@ def _only_read(array: np.ndarray) -> np.ndarray:
     return array
 
 
-for _method in (
+attach(
     _host, item, _as_size, tolist, numpy, _part, __array__, __array_wrap__, __dlpack__, __dlpack_device__,
     __bool__, __int__, __float__, __complex__, _one, __index__, __iter__, __contains__, __reversed__,
     __format__, __repr__,
-):  # fmt: skip
-    _method.__qualname__ = f"Tensor.{_method.__name__}"
-    setattr(Tensor, _method.__name__, _method)
+)  # fmt: skip
 Tensor.__long__ = __int__
 Tensor.__nonzero__ = __bool__

@@ -1028,7 +1028,7 @@ class Tensor:
     def is_nonzero(self) -> _bool:
         """Whether a one-element tensor is nonzero."""
 
-    def is_pinned(self) -> Any: ...
+    def is_pinned(self) -> _bool: ...
 
     is_quantized: _bool
 
@@ -1038,7 +1038,7 @@ class Tensor:
     def is_set_to(self, tensor: Tensor) -> _bool:
         """Whether both look at the same elements of one Storage in the same way."""
 
-    def is_shared(self) -> Any: ...
+    def is_shared(self) -> _bool: ...
     def is_signed(self) -> _bool: ...
 
     is_sparse: _bool

@@ -8,7 +8,7 @@ from typing import Any
 from .._array.storage import Storage
 from .._base import device as devices
 from .._base import dtypes
-from .tensor import Tensor, wrap
+from .tensor import Tensor, attach, wrap
 
 __all__ = ["TypedStorage"]
 
@@ -78,5 +78,5 @@ def storage(self: Tensor) -> Any:
     return TypedStorage(wrap_storage=self._storage, dtype=self.dtype)
 
 
-storage.__qualname__ = "Tensor.storage"
-Tensor.storage = Tensor._typed_storage = storage  # type: ignore[attr-defined]
+attach(storage)
+Tensor._typed_storage = storage

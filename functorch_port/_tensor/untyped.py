@@ -5,13 +5,17 @@ Reference: https://docs.pytorch.org/docs/stable/storage.html
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import jax
 import numpy as np
 
+from .._array import tracing
 from .._array.placing import put
 from .._array.storage import Storage
-from .._base.device import device, to_jax
+from .._array.value import HOST, OTHERS
+from .._base.device import device, from_jax, get_default_device, to_jax
 
 __all__: list[str] = []
 
@@ -51,6 +55,33 @@ def _moved(self: Storage, where: device) -> Storage:
     return Storage(put(self.value, to_jax(where)))
 
 
+@functools.cache
+def _host_device() -> device:
+    return from_jax(jax.devices("cpu")[0])
+
+
+_devices: dict[Any, device] = {}
+
+
+def _device(self: Storage) -> device:
+    """Where the value is; of one that a trace made, where the trace's program runs."""
+    value = self.held
+    if value.__class__ in OTHERS:
+        if value.__class__ in HOST or value.on_cpu:
+            return _host_device()
+        value = self.array()
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return device("meta")
+    if isinstance(value, jax.core.Tracer):
+        overlay = tracing.current()
+        return (overlay and overlay.device()) or get_default_device()
+    sharding = value.sharding
+    found = _devices.get(sharding)
+    if found is None:
+        found = _devices[sharding] = from_jax(next(iter(sharding.device_set)))
+    return found
+
+
 def _item(self: Storage, index: Any) -> Any:
     return tolist(self)[index]
 
@@ -60,3 +91,4 @@ for _method in (data_ptr, nbytes, element_size, tolist, cpu, cuda):
     setattr(Storage, _method.__name__, _method)
 Storage.size = Storage.__len__ = nbytes  # type: ignore[attr-defined]
 Storage.__getitem__ = _item  # type: ignore[attr-defined]
+Storage.device = property(_device, doc="Where it is.")

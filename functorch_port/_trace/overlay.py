@@ -24,7 +24,7 @@ from .._array.storage import Storage
 from .._array.symbolic import SymNumber
 from .._base import inside
 from .._tensor.node import Node
-from .._tensor.tensor import Tensor, device_of
+from .._tensor.tensor import Tensor
 from .pending import Pending
 from .slots import Slot, find
 from .stateful import fields_of, kind_of, tables_of
@@ -143,7 +143,7 @@ class Overlay:
         cell = next(
             (cell for cell in cells if getattr(cell.held, "committed", False)), cells[0] if cells else None
         )
-        return None if cell is None else device_of(cell)
+        return None if cell is None else cell.device
 
     def read(self, cell: Storage) -> Any:
         if cell in self.env:

@@ -12,13 +12,14 @@ from functools import cached_property
 from typing import Any
 
 from .._array.storage import Storage
+from .._base.references import others
 from .._tensor.tensor import Tensor, bare
 from .._tensor.tree import LEAF, unflatten
 from .._tensor.view import View
 from .handles import Content, Made, can_be_made, find
 from .names import closures
 from .overlay import Overlay
-from .slots import DataSlot, Slot, looked_at, references
+from .slots import DataSlot, Slot, looked_at
 from .tree import by_identity
 
 __all__ = ["Form", "Arguments", "Places"]
@@ -114,7 +115,7 @@ class Arguments:
         self.old_grads: list[Any] = []
 
     def _references(self, ours: Sequence[Any]) -> list[int]:
-        return references(self.passed, (self.passed, self.leaves, *self.ours, *ours))
+        return others(self.passed, (self.passed, self.leaves, *self.ours, *ours))
 
     def held_by_others(self, ours: Sequence[Any]) -> list[Tensor]:
         """The arguments that something else refers to since this was made, and none of ``ours``: who called may hold

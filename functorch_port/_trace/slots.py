@@ -7,22 +7,20 @@ what each holds after is of the same kind as what it held before, the place is s
 
 from __future__ import annotations
 
-import gc
 import types
 from collections import Counter
 from collections.abc import Iterable
-from sys import getrefcount
 from typing import Any
 
 from .._array import tracing
-from .._array.donation import HELD
 from .._array.storage import Storage
 from .._base.alive import alive
+from .._base.references import others, owners
 from .._tensor.node import Node
 from .._tensor.tensor import Tensor, bare
 from .._tensor.tree import LEAF, Structure, flatten, unflatten
 
-__all__ = ["DataSlot", "Slot", "find", "looked_at", "references", "tensors_of"]
+__all__ = ["DataSlot", "Slot", "find", "looked_at", "tensors_of"]
 
 
 class Slot:
@@ -139,10 +137,10 @@ def find(tensors: list[Tensor], ours: Iterable[Any] = (), known: Iterable[Tensor
     hidden: dict[int, Any] = {id(x): x for x in (ours, suspects, known, *ours)}
     hidden[id(hidden)] = None
     for _ in range(_DEPTH):
-        owners, held = _owners(suspects, hidden)
+        holders, held = owners(suspects, hidden, (Tensor,))
         inside: list[Any] = []
         hidden[id(inside)] = suspects = inside
-        for i, owner in enumerate(owners):
+        for i, owner in enumerate(holders):
             if isinstance(owner, tuple):
                 inside.append(owner)
             else:
@@ -159,38 +157,9 @@ _DEPTH = 4
 
 def _held_elsewhere(tensors: list[Tensor], ours: list[Any], known: Iterable[Tensor]) -> list[Tensor]:
     """Those with more references than are accounted for: to look for the others takes a pass over all objects."""
-    others = references(tensors, (*ours, known))
+    found = others(tensors, (*ours, known))
     expected = Counter(map(id, known))
-    return [t for t, count in zip(tensors, others, strict=True) if count > expected[id(t)]]
-
-
-def references(tensors: list[Tensor], ours: Iterable[Any]) -> list[int]:
-    """How many references there are to each of the tensors, but for those of ``ours``: containers, with this list."""
-    passing = HELD - 2  # what `map` itself adds
-    counts = list(map(getrefcount, tensors))
-    different = {id(x): x for x in ours}.values()
-    expected = Counter([id(x) for container in different for x in gc.get_referents(container)])
-    return [count - expected[id(t)] - passing for t, count in zip(tensors, counts, strict=True)]
-
-
-# The search must not find itself: what it makes is hidden, and none of its variables is in a closure, whose cell would
-# be a place.
-
-
-def _owners(objects: list[Any], hidden: dict[int, Any]) -> tuple[list[Any], list[Any]]:
-    """Who refers to which of the objects: two lists side by side."""
-    by_id = {id(o): o for o in objects}
-    owners: list[Any] = []
-    held: list[Any] = []
-    referrers = gc.get_referrers(*objects) if objects else []
-    hidden |= {id(x): x for x in (objects, by_id, owners, held, referrers)}
-    for owner in referrers:
-        if id(owner) in hidden or isinstance(owner, types.FrameType | Tensor):
-            continue
-        for i in set(map(id, gc.get_referents(owner))) & by_id.keys():
-            owners.append(owner)
-            held.append(by_id[i])
-    return owners, held
+    return [t for t, count in zip(tensors, found, strict=True) if count > expected[id(t)]]
 
 
 def _places(owner: Any, held: Any) -> Iterable[Slot]:

@@ -21,10 +21,10 @@ if _typing.TYPE_CHECKING:
     from . import graph as graph
     from . import profiler as profiler
     from . import profiler_util as profiler_util
+    from ._calls import backward as backward
+    from ._calls import grad as grad
     from .anomaly_mode import detect_anomaly as detect_anomaly
     from .anomaly_mode import set_detect_anomaly as set_detect_anomaly
-    from .engine import backward as backward
-    from .engine import grad as grad
     from .function import Function as Function
     from .gradcheck import gradcheck as gradcheck
     from .gradcheck import gradgradcheck as gradgradcheck
@@ -33,8 +33,8 @@ if _typing.TYPE_CHECKING:
     from .variable import Variable as Variable
 
 _LATER = {
-    "backward": "engine",
-    "grad": "engine",
+    "backward": "_calls",
+    "grad": "_calls",
     "Function": "function",
     "kineto_available": "profiler",
     "_profiler_enabled": "profiler",

@@ -41,8 +41,9 @@ def target_place(x: Any) -> Place:
     raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(x).__name__}")
 
 
-def root_gradients(outputs: Sequence[Any], gradients: Sequence[Any], batched: bool = False) -> list[Any]:
-    """Check the gradients given for the outputs, and make the implicit ones of scalars."""
+def root_gradients(outputs: Sequence[Any], given: Any, batched: bool = False) -> list[Any]:
+    """Check the gradients given for the outputs (None: none at all), and make the implicit ones of scalars."""
+    gradients = (None,) * len(outputs) if given is None else as_tuple(given)
     checked = []
     for index, (output, gradient) in enumerate(zip(outputs, gradients)):
         if gradient is None:

@@ -1,221 +1,230 @@
-"""The engine: `backward` and `grad`. `_roots` checks what they are given, `_walk` leads to the leaves, and
-`_accumulation` adds up what arrives there.
+"""The backward pass: a walk from the outputs to the leaves, the latest operation first, without recursion.
+
+An operation is younger than those its inputs came from, so the nodes sorted by age are in a right order. Dependencies
+are counted for the leaves only, which receive their gradient as soon as it is complete, as in PyTorch. An executor may
+compute the gradients of a graph in another way (`_array.executor.Executor.backward`).
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
-import jax
+from .._array import executor, tracing
+from .._array.limits import tidy
+from .._base import modes
+from .._tensor import anomaly, grad_mode
+from .._tensor.node import AccumulateGrad, Node
+from ._accumulation import accumulate, array_of, summed, tensor_of
+from ._hooks import apply, call_post_accumulate, call_pre, call_tensor_hooks
+from ._roots import Place
+from ._task import walks
 
-from .._array import tracing
-from .._base import inside
-from .._run import bind
-from .._tensor.tensor import Tensor, wrap
-from ._accumulation import tensor_of
-from ._roots import Place, as_tuple, root_gradients, root_places, target_place
-from ._walk import leading_to, reach, run
+__all__ = ["Walk", "at_edges", "leading_to", "reach", "run"]
 
-__all__ = ["backward", "grad"]
-
-
-def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
-) -> None:
-    """Sum the gradients of ``tensors`` into the ``.grad`` of the graph's leaves.
-
-    Args:
-        tensors: a Tensor or a sequence of them.
-        grad_tensors: their gradients; None for scalars.
-        retain_graph: keep the graph for another backward. Default: ``create_graph``.
-        create_graph: record the backward, for higher derivatives.
-        grad_variables: the old name of ``grad_tensors``.
-        inputs: accumulate into these only.
-
-    Raises:
-        RuntimeError: if an output does not require grad, is not a scalar and has no gradient, or the graph was freed.
-
-    Example:
-        >>> import functorch_port as torch
-        >>> x = torch.ones(2, requires_grad=True)
-        >>> torch.autograd.backward([x.sum(), x * 2], [None, torch.tensor([1., 10.])])
-        >>> x.grad
-        tensor([ 3., 21.])
-
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html
-    """
-    _refuse_in_transform()
-    if grad_variables is not None:
-        warnings.warn(
-            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
-        )
-        if grad_tensors is not None:
-            raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
-                "Please only use `grad_tensors`."
-            )
-        grad_tensors = grad_variables
-    if inputs is not None and not isinstance(inputs, Tensor) and len(inputs) == 0:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    outputs = as_tuple(tensors)
-    gradients = (None,) * len(outputs) if grad_tensors is None else as_tuple(grad_tensors)
-    values = root_gradients(outputs, gradients)
-    wanted = None if inputs is None else as_tuple(inputs)
-    if create_graph:
-        _warn_cycle()
-    places = root_places(outputs)
-    targets = None
-    if wanted is not None:
-        targets = [target_place(t) for t in wanted]
-        for tensor in wanted:
-            if isinstance(tensor, Tensor) and not (tensor._requires_grad and tensor.is_leaf):
-                tensor.retain_grad()
-    if tracing.in_jax():
-        _refuse_leaves_outside(outputs, places, targets)
-    run(
-        places,
-        values,
-        create_graph if retain_graph is None else retain_graph,
-        create_graph,
-        targets,
-        catch=False,
-    )
+_age = operator.attrgetter("seq")
 
 
-def _refuse_leaves_outside(
-    outputs: Sequence[Any], roots: Sequence[Place], targets: Sequence[Place] | None
-) -> None:
-    """Refuse to accumulate into tensors that were made outside of the transform of JAX that is running."""
-    order, leaves = reach(roots)
-    needed = set(leaves) if targets is None else leading_to(order, {node for node, _ in targets})
-    variables = [node.variable for node in leaves if node in needed]
-    inside.may_accumulate([t for t in outputs if isinstance(t, Tensor)], variables)
-
-
-def _refuse_in_transform() -> None:
-    if tracing.overlay and tracing.overlay.transforms:
-        raise RuntimeError(
-            "backward() called inside a functorch transform. This is not supported, please use "
-            "functorch.grad or functorch.vjp instead or call backward() outside of functorch transforms."
-        )
-
-
-_warned_cycle = False
-
-
-def _warn_cycle() -> None:
-    global _warned_cycle
-    if not _warned_cycle:
-        _warned_cycle = True
-        warnings.warn(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter and "
-            "its gradient which can cause a memory leak. We recommend using autograd.grad when creating the "
-            "graph to avoid this. If you have to use this function, make sure to reset the .grad fields of "
-            "your parameters to None after use to break the cycle and avoid the leak.",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
-    materialize_grads: bool = False,
-) -> tuple[Any, ...]:
-    """The gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` is touched.
-
-    Args:
-        outputs: a Tensor or a sequence of them.
-        inputs: the same.
-        grad_outputs: gradients of the outputs; None for scalars.
-        retain_graph: keep the graph for another backward. Default: ``create_graph``.
-        create_graph: record the backward, for higher derivatives.
-        allow_unused: return None for an input that the outputs do not depend on, instead of an error.
-        is_grads_batched: the gradients of the outputs have a leading dimension, over which the result is stacked.
-        materialize_grads: return zeros instead of None.
-
-    Returns:
-        A tuple with one gradient per input.
-
-    Example:
-        >>> import functorch_port as torch
-        >>> x = torch.tensor(3., requires_grad=True)
-        >>> (g,) = torch.autograd.grad(x ** 3, x, create_graph=True)
-        >>> torch.autograd.grad(g, x)
-        (tensor(18.),)
-
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html
-    """
-    _refuse_in_transform()
-    if materialize_grads and allow_unused is False:
-        raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
-        )
-    lenient = materialize_grads if allow_unused is None else allow_unused
-    outs, ins = as_tuple(outputs), as_tuple(inputs)
-    gradients = (None,) * len(outs) if grad_outputs is None else as_tuple(grad_outputs)
-    values = root_gradients(outs, gradients, is_grads_batched)
-    if not ins:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    places = root_places(outs)
-    targets: list[Any] = []
-    for tensor in ins:
-        targets.append(
-            target_place(tensor) if not isinstance(tensor, Tensor) or tensor.requires_grad else None
-        )
-    if None in targets:
-        raise RuntimeError("One of the differentiated Tensors does not require grad")
-    retain = create_graph if retain_graph is None else retain_graph
-    if is_grads_batched:
-        rows = [_rows(values, k, places, create_graph, targets) for k in range(len(values[0]))]
-        found = [None if r[0] is None else _stack([tensor_of(v) for v in r]) for r in zip(*rows)]
-        if not retain:
-            for node in reach(places)[0]:
-                node.release()
-    else:
-        found = run(places, values, retain, create_graph, targets)
-    made = [_result(t, v, i, lenient, materialize_grads) for i, (t, v) in enumerate(zip(ins, found))]
-    if create_graph and materialize_grads:
-        for tensor, value in zip(made, found):
-            if value is None:
-                tensor._requires_grad = True  # type: ignore[union-attr]
-    return tuple(made)
-
-
-def _rows(
-    values: Sequence[Any], k: int, places: Sequence[Place], create_graph: bool, targets: Sequence[Place]
+def run(
+    roots: Sequence[Place],
+    gradients: Sequence[Any],
+    retain: bool,
+    create_graph: bool,
+    wanted: Sequence[Place] | None,
+    catch: bool = True,
 ) -> list[Any]:
-    """One row of a batch of gradients. The walk is repeated: a tape cannot be batched, its pieces come from
-    the cache.
+    """Sum the gradients into the leaves; with ``wanted``, catch them at those places instead (or, without ``catch``,
+    sum them into those leaves only).
+
+    Args:
+        roots, gradients: where gradients enter the graph, and which.
+        retain: keep what the graph saved.
+        create_graph: record the backward pass itself.
     """
-    return run(places, [v[k] for v in values], True, create_graph, targets)
+    before = modes.now()
+    try:
+        values = [(tensor_of if create_graph else array_of)(g) for g in gradients]
+        if not create_graph and not tracing.overlay and not anomaly.enabled:
+            done = executor.current.backward(roots, values, retain, wanted, catch)
+            if done is not None:
+                return done
+        with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():
+            return Walk(roots, wanted, catch, retain, create_graph).run(roots, values)
+    except BaseException:
+        modes.put_back(before)
+        raise
+    finally:
+        tidy()
 
 
-def _stack(tensors: list[Tensor]) -> Tensor:
-    return bind.function("stack")(tensors)
+def at_edges(roots: Sequence[Place], gradients: Sequence[Any], places: Sequence[Place]) -> list[Any]:
+    """The gradients that flow out of a part of the graph: what arrives at ``places``, None where nothing does."""
+    with grad_mode.no_grad():
+        return Walk(roots, places, catch=True, retain=True, ends=True).run(roots, gradients)
 
 
-def _result(tensor: Any, value: Any, index: int, lenient: bool, materialize: bool) -> Tensor | None:
-    if value is not None:
-        return tensor_of(value)
-    if not lenient:
-        raise RuntimeError(
-            f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set "
-            "allow_unused=True if this is the desired behavior."
-        )
-    if not materialize:
-        return None
-    with tracing.x64():
-        return wrap(jax.numpy.zeros(tensor.shape, tensor._aval().dtype))
+def reach(roots: Sequence[Place]) -> tuple[list[Node], dict[Node, int]]:
+    """The operations that can be reached, the latest first; and the leaves, with the number of edges that
+    lead there.
+    """
+    seen = {node for node, _ in roots}
+    awaited: dict[Node, int] = {node: 0 for node in seen if type(node) is AccumulateGrad}
+    order = [node for node in seen if type(node) is not AccumulateGrad]
+    at = 0
+    while at < len(order):  # the list grows while it is read
+        for edge in order[at].edges:
+            if edge is None:
+                continue
+            target = edge[0]
+            if type(target) is AccumulateGrad:
+                awaited[target] = awaited.get(target, 0) + 1
+            elif target not in seen:
+                seen.add(target)
+                order.append(target)
+        at += 1
+    order.sort(key=_age, reverse=True)
+    return order, awaited
+
+
+def leading_to(order: list[Node], targets: set[Node]) -> set[Node]:
+    """The targets and the operations from which one can be reached."""
+    needed = set(targets)
+    for node in reversed(order):
+        if node not in needed and any(e is not None and e[0] in needed for e in node.edges):
+            needed.add(node)
+    return needed
+
+
+class Walk:
+    """One backward pass.
+
+    Attributes:
+        order, awaited: the operations, and the leaves with the number of edges to come (see `reach`).
+        needed: the nodes that lead to what is wanted; None for all.
+        arrived: by node the gradients of its outputs that have arrived, and not been used yet.
+        caught: by node and output the gradients that are caught.
+        ends: whether they are caught as they arrive, before hooks, and the walk ends there.
+        number: how many walks came before.
+        callbacks: what is to be called when it is done.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(
+        self,
+        roots: Sequence[Place],
+        wanted: Sequence[Place] | None,
+        catch: bool,
+        retain: bool,
+        create_graph: bool = False,
+        ends: bool = False,
+    ) -> None:
+        self.order, self.awaited = reach(roots)
+        self.needed = None if wanted is None else leading_to(self.order, {node for node, _ in wanted})
+        self.places = wanted if wanted is not None and catch else ()
+        self.caught: dict[Node, dict[int, Any]] = {}
+        for node, number in self.places:
+            self.caught.setdefault(node, {})[number] = None
+        self.retain, self.create_graph, self.ends = retain, create_graph, ends
+        self.arrived: dict[Node, list[Any]] = {}
+        self.number = next(Walk._numbers)
+        self.callbacks: list[Callable[[], None]] = []
+
+    def run(self, roots: Sequence[Place], gradients: Sequence[Any]) -> list[Any]:
+        """Walk; returns the gradients that were caught."""
+        for (node, number), value in zip(roots, gradients):
+            self._deposit(node, number, value)
+        walks.stack.append(self)
+        try:
+            self._go()
+            for callback in self.callbacks:  # which may add others
+                callback()
+        finally:
+            walks.stack.pop()
+        return [self.caught[node][number] for node, number in self.places]
+
+    @functools.cached_property
+    def nodes(self) -> set[Node]:
+        """Those that it will reach."""
+        nodes: set[Node] = {*self.order, *self.awaited}
+        return nodes if self.needed is None else nodes & self.needed
+
+    def _go(self) -> None:
+        awaited, needed = self.awaited, self.needed
+        for leaf in [leaf for leaf, count in awaited.items() if not count]:
+            self._arrive(leaf)
+        for node in self.order:
+            grads = self.arrived.pop(node, None)
+            if grads is None and (node.runs_empty or (node.extras is not None and node.extras.watched())):
+                grads = [None] * node.outputs
+            results: Sequence[Any] = ()
+            if grads is not None and (needed is None or node in needed):
+                results = self._visit(node, grads)
+                if not self.retain and (node not in self.caught or self._feeds(node)):
+                    node.release()
+            for position, edge in enumerate(node.edges):
+                if edge is None:
+                    continue
+                target, number = edge
+                if results and results[position] is not None:
+                    self._deposit(target, number, results[position])
+                if target in awaited:
+                    awaited[target] -= 1
+                    if not awaited[target]:
+                        self._arrive(target)
+
+    def _deposit(self, node: Node, number: int, value: Any) -> None:
+        """A gradient arrives at an output of a node, where others may have arrived."""
+        slots = self.arrived.get(node)
+        if slots is None:
+            slots = self.arrived[node] = [None] * node.outputs
+        slots[number] = value if slots[number] is None else summed(slots[number], value)
+
+    def _visit(self, node: Node, grads: list[Any]) -> Sequence[Any]:
+        """Hooks, catching and execution of one operation: the gradients of its inputs."""
+        caught = self.caught.get(node, {})
+        is_last = bool(caught) and (self.ends or not self._feeds(node))
+        if is_last and not self.ends:
+            grads = call_tensor_hooks(node, grads)
+        caught.update({number: grads[number] for number in caught})
+        if is_last:
+            return ()
+        grads = call_tensor_hooks(node, grads)  # PyTorch catches before the hooks where the walk goes on
+        grads = call_pre(node, grads)
+        if node.runs_empty or any(g is not None for g in grads) or node.post_hooks:
+            return apply(node, grads, self.create_graph)
+        return ()
+
+    def _feeds(self, node: Node) -> bool:
+        """Whether the walk goes on to something that is wanted."""
+        needed = self.needed
+        return needed is None or any(e is not None and e[0] in needed for e in node.edges)
+
+    def _arrive(self, leaf: Any) -> None:
+        """The gradient of a leaf is complete: catch it, or add it to ``.grad``."""
+        grads = self.arrived.pop(leaf, None)
+        if self.needed is not None and leaf not in self.needed:
+            return
+        if grads is None:
+            if leaf.extras is None and not leaf.variable._hooks and not leaf.variable._post_accumulate_hooks:
+                return
+            grads = [None]
+        if not self.ends:
+            grads = call_tensor_hooks(leaf, grads)
+        if leaf in self.caught:
+            self.caught[leaf][0] = grads[0]
+            return
+        grads = call_pre(leaf, grads)
+        hooks = leaf.variable._post_accumulate_hooks
+        # A hook sees the sum with its own gradient. A trace has `tracing.turn`, for which others wait in there.
+        with hooks.turn if hooks and not tracing.overlay else nullcontext():
+            if grads[0] is not None:
+                accumulate(leaf.variable, grads[0], self.create_graph)
+            call_post_accumulate(leaf.variable)
+        if leaf.post_hooks:
+            for hook in list(leaf.post_hooks.values()):
+                hook((), tuple(None if g is None else tensor_of(g) for g in grads))

@@ -20,7 +20,7 @@ from .._run.opnode import edge_of
 from .._run.packing import SavedTensor, with_history
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Node
-from .._tensor.plan import conj
+from .._tensor.pullback import conj
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import CUSTOM
 from ._functions import DelayedError

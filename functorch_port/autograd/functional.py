@@ -13,7 +13,7 @@ from .._tensor import creation, grad_mode
 from .._tensor.tensor import Tensor
 from ..func import hessian as hessian_of
 from ..func import jacfwd, jacrev
-from .engine import grad
+from ._calls import grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

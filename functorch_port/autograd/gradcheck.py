@@ -186,7 +186,7 @@ def _analytic(
     output: Tensor, inputs: Sequence[Tensor], check_dtypes: bool, index: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Gradients of each element of an output (of its real and imaginary part) with respect to each input."""
-    from .engine import grad  # not with this module, which an import of the package loads
+    from ._calls import grad  # not with this module, which an import of the package loads
 
     parts = [1.0, 1j] if output.is_complex() else [1.0]
     found: list[list[list[np.ndarray]]] = [[] for _ in inputs]
@@ -286,7 +286,7 @@ def _mismatch(mode: str, place: tuple[int, int], numeric: np.ndarray, analytic: 
 
 def _check_zero(func: Callable[..., Any], inputs: Sequence[Any], masked: bool, undefined: bool) -> None:
     """Check that zero and undefined output gradients give zero input gradients."""
-    from .engine import grad
+    from ._calls import grad
 
     tensors = [inputs[i] for i in _checked(inputs)]
     outputs = [o for o in _outputs(func, inputs) if o.requires_grad]
@@ -312,8 +312,8 @@ def _check_zero(func: Callable[..., Any], inputs: Sequence[Any], masked: bool, u
 
 def _check_undefined(func: Callable[..., Any], inputs: Sequence[Any], tensors: Sequence[Tensor]) -> None:
     """Check that undefined gradients of all outputs, or of one of them, count as zero."""
+    from ._calls import grad
     from ._functions import UndefinedGrad
-    from .engine import grad
 
     count = len([o for o in _outputs(func, inputs) if o.requires_grad])
     for left_out in (range(count), *([i] for i in range(count) if count > 1)):
@@ -484,7 +484,7 @@ def gradgradcheck(
         vectors = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
 
     def first(*args: Any) -> tuple[Tensor, ...]:
-        from .engine import grad
+        from ._calls import grad
 
         arguments = args[:count]
         tensors = [t for t in arguments if isinstance(t, Tensor) and t.requires_grad]

@@ -11,7 +11,7 @@ from .._tensor import saved
 from .._tensor.node import Node as Node
 from .._tensor.node import RemovableHandle, accumulator
 from .._tensor.tensor import Tensor
-from ._walk import current_walk
+from ._task import current_walk
 
 __all__ = [
     "GradientEdge",
@@ -104,7 +104,7 @@ def register_multi_grad_hook(
                 grads = seen.setdefault(id(task), [None] * len(nodes) + [0])
                 grads[index] = grad
                 grads[-1] += 1
-                if grads[-1] < sum(task.reaches(node) for node in nodes):
+                if grads[-1] < sum(node in task.nodes for node in nodes):
                     return
                 del seen[id(task)]
             fn(grads[:-1])

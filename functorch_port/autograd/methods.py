@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._tensor.node import AccumulateGrad
-from .._tensor.tensor import Tensor
+from .._tensor.tensor import Tensor, attach
 from ._accumulation import accumulate
 
 __all__: list[str] = []
@@ -35,11 +35,10 @@ def backward(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html
     """
-    from . import engine
+    from . import _calls
 
-    engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    _calls.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-backward.__qualname__ = "Tensor.backward"
-Tensor.backward = backward
+attach(backward)
 AccumulateGrad.add = staticmethod(accumulate)

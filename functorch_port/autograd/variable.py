@@ -8,7 +8,7 @@ from typing import Any
 
 from .._tensor.creation import zeros
 from .._tensor.tensor import Tensor
-from . import _walk
+from . import _task
 
 __all__ = ["Variable"]
 
@@ -19,7 +19,7 @@ class ImperativeEngine:
     @staticmethod
     def queue_callback(callback: Callable[[], None]) -> None:
         """Call ``callback`` when the backward pass that is running is done."""
-        _walk.queue_callback(callback)
+        _task.queue_callback(callback)
 
 
 class _VariableMeta(type):

@@ -25,10 +25,12 @@ from .._base import config
 from .._base import inside as inside_jax
 from .._base.modes import OfThread
 from .._random import keyed
-from .._run.opnode import edge_of, node_class
-from .._run.run import outputs_of, run
+from .._run.opnode import edges_of, node_class
+from .._run.results import recorded, unrecorded
+from .._run.run import run
 from .._tensor import grad_mode
-from .._tensor.plan import Plan, conj, pullback_of
+from .._tensor.plan import Plan
+from .._tensor.pullback import conj, pullback_of
 from .._tensor.tensor import Tensor, wrap
 
 __all__ = ["Level", "arrays_of", "conj", "inside", "refuse_collected", "through"]
@@ -211,7 +213,7 @@ class Level:
         )
 
     def concrete(self, value: Any, what: str) -> Any:
-        """A tracer's value on the host, where the transform knows it (`grad` does, `vmap` does not)."""
+        """A tracer's value as a numpy array, where the transform knows it (`grad` does, `vmap` does not)."""
         try:
             return np.asarray(lax.stop_gradient(value))
         except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
@@ -252,10 +254,7 @@ class Level:
             out = (plan.fn if self._in_compile() else plan.jit)(*values)
             if not _grad.enabled:
                 out = jax.tree.map(self.constant, out)
-        if type(out) is tuple or type(out) is list:
-            outs = [wrap(o) for o in out]
-            return plan.returns(*outs) if plan.returns is not None else tuple(outs)
-        return wrap(out)
+        return unrecorded(plan, out)
 
     def constant(self, value: Any) -> Any:
         """A result under `no_grad`: a constant for reverse mode. Forward mode still differentiates it.
@@ -369,7 +368,7 @@ def differentiated_forward() -> bool:
 
 
 def _draw(draw: Any, around: Any) -> Any:
-    """Draw outside all levels: from the host's stream, or like the outer trace of `compile`."""
+    """Draw outside all levels: from PyTorch's stream, or like the outer trace of `compile`."""
     with tracing.x64():
         if around is None:
             return jnp.asarray(draw())
@@ -488,10 +487,9 @@ def _record(
     dyn = [*tensors, *captured]
     if tracing.overlay:
         return list(run(plan, dyn))
-    edges = tuple(edge_of(t) for t in dyn)
-    mask = tuple(e is not None for e in edges)
+    edges, mask = edges_of(dyn)
     values = [t._value for t in dyn]
     out, pullback = pullback_of(pure, mask, values)
-    node = node_class(plan.node)(plan, mask, edges, tuple(values), len(out))
+    node = node_class(plan.node)(plan, mask, edges, tuple(values), out)
     node.pull = pullback
-    return list(outputs_of(plan, node, out, True))
+    return list(recorded(plan, node, out))

@@ -195,7 +195,7 @@ def put_together(tensors: Mapping[str, Any], left: str | None, of: Any) -> Any:
 
 
 def array_of(name: str, tensor: Tensor) -> np.ndarray:
-    """The values of a tensor, on the host.
+    """The values of a tensor as a numpy array.
 
     Raises:
         NotImplementedError: the tensor is sparse or on the meta device.

@@ -11,7 +11,8 @@ import numpy as np
 from jax import lax
 
 from .._run import bind
-from .._run.registry import TensorOnly, composite, op, return_type_of
+from .._run.registry import TensorOnly, composite, op
+from .._run.return_types import return_type_of
 from .._tensor.tensor import Tensor
 from ._common import broadcast_shapes, type_name
 from ._matrices import LinAlgError, adjoint, check_square, raise_if_failed, with_out

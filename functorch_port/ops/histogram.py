@@ -13,7 +13,8 @@ import numpy as np
 
 from .._array.refusal import refuse, xp_of
 from .._run import bind
-from .._run.registry import Array, Arrays, TensorOnly, composite, op, return_type_of
+from .._run.registry import Array, Arrays, TensorOnly, composite, op
+from .._run.return_types import return_type_of
 from .._tensor.tensor import Tensor
 from ._common import c_name, is_inexact, not_implemented, type_name
 from ._matrices import with_out

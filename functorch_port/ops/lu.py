@@ -13,7 +13,8 @@ from jax import lax
 from .._array.refusal import outside, refuse
 from .._base import dtypes
 from .._run import bind
-from .._run.registry import TensorOnly, composite, op, return_type_of
+from .._run.registry import TensorOnly, composite, op
+from .._run.return_types import return_type_of
 from .._tensor.tensor import Tensor
 from ._common import broadcast_shapes
 from ._matrices import adjoint, check_matrix, check_same_type, check_system, raise_if_failed, with_out

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._run import bind
-from .._run.registry import Array, TensorOnly, composite, op, return_type_of
+from .._run.registry import Array, TensorOnly, composite, op
+from .._run.return_types import return_type_of
 from .._tensor.tensor import Tensor
 from ._common import type_name
 from ._matrices import adjoint, check_matrix, check_square, with_out

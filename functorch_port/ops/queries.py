@@ -15,7 +15,8 @@ from .._run import bind
 from .._run import legacy as _legacy  # noqa: F401  registers the old tensor classes
 from .._run.registry import composite
 from .._tensor import anomaly
-from .._tensor.tensor import NO_SUBCLASS, Tensor
+from .._tensor.subclass import NO_SUBCLASS
+from .._tensor.tensor import Tensor
 from .._tensor.typed import TypedStorage
 
 __all__: list[str] = []

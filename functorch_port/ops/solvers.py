@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._run import bind
-from .._run.registry import TensorOnly, composite, op, return_type_of
+from .._run.registry import TensorOnly, composite, op
+from .._run.return_types import return_type_of
 from .._tensor.tensor import Tensor
 from ._common import broadcast_shapes
 from ._matrices import (

@@ -41,7 +41,7 @@ PART = 1 << 20
 
 
 def aligned(nbytes: int) -> np.ndarray:
-    """An array of bytes aligned to 64, which JAX uses on a CPU without a copy."""
+    """An array of bytes aligned to 64, which JAX can use without a copy."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]

@@ -17,7 +17,7 @@ from .._base import layout as layouts
 from .._base.device import device, from_jax
 from .._base.size import Size
 from .._run.sparse.tensor import SparseTensor
-from .._tensor import tensor as core
+from .._tensor.copying import rebuild
 from .._tensor.tensor import Tensor
 from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from .tables import CALLED
@@ -142,7 +142,7 @@ class Pickler(pickle._Pickler):  # the one in Python: its names can be replaced
     dispatch[layouts.layout] = _layout
 
     def save_reduce(self, func: Any, args: Any, *rest: Any, obj: Any = None, **more: Any) -> None:
-        if func is core._rebuild:
+        if func is rebuild:
             func, args = _tensor(obj, *args)
         elif func == SparseTensor._make:
             indices, values, size, coalesced = args
@@ -197,7 +197,7 @@ def _location(cell: Storage) -> str:
 
 
 def bytes_of(cell: Storage) -> np.ndarray:
-    """The bytes of a storage, on the host; empty for a meta storage."""
+    """The bytes of a storage; empty for a meta storage."""
     value = cell.look()
     if isinstance(value, jax.ShapeDtypeStruct):
         return np.empty(0, np.uint8)

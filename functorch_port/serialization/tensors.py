@@ -1,7 +1,7 @@
 """The storages and tensors of a file that is being read.
 
 A file gives a storage's size and type first; tensors then view it in shapes of their own. So a `Storage` begins as a
-vector on the host, and `Tensors.finish` moves it to its device, in the shape of a tensor that covers all of it. All
+numpy vector, and `Tensors.finish` moves it to its device, in the shape of a tensor that covers all of it. All
 other tensors are views.
 """
 
@@ -25,9 +25,9 @@ from .._base.size import Size
 from .._base.strides import contiguous
 from .._run import bind
 from .._run.sparse.tensor import SparseTensor
-from .._tensor import tensor as core
+from .._tensor.copying import rebuild
 from .._tensor.grad_mode import no_grad
-from .._tensor.tensor import Tensor
+from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View, is_dense, reinterpret
 from ..nn.parameter import Parameter
 from .container import aligned
@@ -241,7 +241,7 @@ class Tensors:
                 f"itemsize {dtype.itemsize} requiring a storage size of {needed * dtype.itemsize} are out of bounds "
                 f"for storage of size {cell.nbytes}"
             )
-        tensor = core._rebuild(Tensor, cell.storage, None, _may_require(requires_grad, dtype), {})
+        tensor = rebuild(Tensor, cell.storage, None, _may_require(requires_grad, dtype), {})
         tensor._view = self._view(cell, dtype, offset + start, size, stride)
         return self._turn(tensor, metadata)
 
@@ -272,7 +272,7 @@ class Tensors:
     def _look(self, cell: _Cell, parent: View | None, name: str, *args: Any, kind: Any) -> View:
         """A view that is not computed: a file may claim any number of elements, so none are allocated."""
         source = _kind((cell.numel,), cell.dtype)
-        twin = core._rebuild(Tensor, Storage(source), None, False, {})
+        twin = rebuild(Tensor, Storage(source), None, False, {})
         view = View(parent, bind.function(name).plan(twin, *args), (), source, kind)
         self._views.append((view, cell))
         return view
@@ -301,7 +301,7 @@ class Tensors:
             False,
         )
         self.cells[id(cell)] = cell
-        tensor = core._rebuild(Tensor, cell.storage, None, _may_require(requires_grad, dtype), {})
+        tensor = rebuild(Tensor, cell.storage, None, _may_require(requires_grad, dtype), {})
         tensor._view = self._view(cell, dtype, 0, size, stride) if count else None
         if not count:
             cell.claim(size)
@@ -322,7 +322,7 @@ class Tensors:
             raise UnpicklingError("a value is not a tensor, or its class is not a Tensor class")
         if type(made) is not cls:
             view, turned = made._view, made
-            made = core._rebuild(cls, made._storage, None, made.requires_grad, {})
+            made = rebuild(cls, made._storage, None, made.requires_grad, {})
             made._view = view
             self._turned += [(made, how) for other, how in self._turned if other is turned]
         if hasattr(cls, "__setstate__"):
@@ -451,15 +451,15 @@ def tensor_at(array: np.ndarray, where: Any) -> Tensor:
         RuntimeError: the device does not exist.
     """
     if str(where) == "meta":
-        return core.wrap(_kind(array.shape, dtypes.from_np(array.dtype)))
+        return wrap(_kind(array.shape, dtypes.from_np(array.dtype)))
     if isinstance(where, jax.Device):
         where = jax.sharding.SingleDeviceSharding(where)
     if isinstance(where, jax.sharding.Sharding):
         with tracing.x64():
-            return core.wrap(
+            return wrap(
                 jax.make_array_from_callback(array.shape, where, lambda at: _narrowed(owned(array[at])))
             )
-    return core.wrap(_at(_narrowed(owned(array)), str(where)))
+    return wrap(_at(_narrowed(owned(array)), str(where)))
 
 
 def placed(where: Any, name: str) -> Any:
@@ -470,7 +470,7 @@ def placed(where: Any, name: str) -> Any:
 
 
 def owned(array: np.ndarray) -> np.ndarray:
-    """A copy in aligned memory, which JAX uses on a CPU without another copy."""
+    """A copy in aligned memory, which JAX can use without another copy."""
     own = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
     own[...] = array
     if own.dtype == np.bool_:  # a byte that is no bool would be one that equals neither

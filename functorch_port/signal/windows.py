@@ -1,6 +1,6 @@
 """Window functions.
 
-The values are computed on the host in float64 and rounded once. Of the common arguments, ``dtype`` must be float32 or
+The values are computed in float64 and rounded once. Of the common arguments, ``dtype`` must be float32 or
 float64; ``layout``, ``device`` and ``requires_grad`` are as for `torch.zeros`. The result has the shape (M,).
 
 Reference: https://docs.pytorch.org/docs/stable/signal.html#module-torch.signal.windows

@@ -21,7 +21,7 @@ from ..._array import fits, tracing
 from ..._array.value import HOST
 from ..._base import device, dtypes, settings
 from ..._base.tuning import tuning
-from ..._tensor.plan import LEAST, MOST, NUMBERS
+from ..._tensor.avals import NUMBERS
 from .values import DTYPES
 from .writer import Writer
 
@@ -34,6 +34,10 @@ __all__ = [
     "quiet",
     "run",
 ]
+
+
+#: the integers that an operation takes: numpy takes any
+LEAST, MOST = -(2**63), 2**64 - 1
 
 
 def _cpu_is_default() -> bool:

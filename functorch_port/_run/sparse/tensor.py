@@ -139,7 +139,7 @@ class SparseTensor(Tensor):
         return self._gathered(ids[:, first], len(first), [(self._values(), inverse)], True)
 
     def _host_indices(self) -> tuple[np.ndarray, np.ndarray]:
-        """The indices on the host, and as positions in the flattened sparse dimensions."""
+        """The indices as a numpy array, and as positions in the flattened sparse dimensions."""
         self._trim()
         ids = _on_host(self._ids)
         return ids, linear_index(ids, self._size)

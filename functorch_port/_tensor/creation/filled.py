@@ -120,7 +120,7 @@ def _filled(
 
 
 def _known(made: Tensor, array: Any, value: Any) -> Tensor:
-    """Keep an array that is filled with a number on the host, too."""
+    """Have a numpy twin of an array filled with a number, where the executor computes with such."""
     if type(value) in _PLAIN and executor.current.keeps_on_host(array) and made._storage.array() is array:
         made._storage.held = Twin(_known_fill(array.shape, value, repr(value), array.dtype), array)
     return made

@@ -171,7 +171,7 @@ def _number(x: Any) -> Any:
 
 
 def _as_jax(values: Any) -> Any:
-    """A value computed on the host, or a traced value, as an array."""
+    """A value computed in numpy, or a traced value, as an array."""
     return values if isinstance(values, jax.core.Tracer) else placing.on_device(values)
 
 

@@ -1,0 +1,59 @@
+"""The run of a plan inside a trace: plain JAX. A recorded one takes its `jax.vjp` at once, so that nothing is computed
+twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax import lax
+
+from .._array import tracing
+from .._array.symbolic import SymNumber
+from .._tensor import grad_mode
+from .._tensor.plan import Plan
+from .._tensor.pullback import pullback_of
+from .._tensor.tensor import Tensor
+from .opnode import edges_of, node_class
+from .results import has_gradient, recorded, unrecorded
+
+__all__ = ["run"]
+
+_grad = grad_mode.state
+
+
+def run(plan: Plan, dyn: Sequence[Any]) -> Any:
+    """As `_run.run.run`, of which this is a part."""
+    if tracing.overlay.transforms:
+        return tracing.overlay.run_op(plan, dyn)
+    if plan.eager:
+        raise RuntimeError(tracing.overlay.data_dependent(plan.name, plan.eager))
+    values, records = [], False
+    for a in dyn:
+        if isinstance(a, Tensor):
+            if a._base is not None and _grad.enabled and plan.differentiable:
+                a._sync_view()
+            values.append(a._value)
+            records = records or a._requires_grad
+        else:
+            values.append(a.array if isinstance(a, SymNumber) else a)
+    tracing.overlay.note_inputs(dyn)
+    if plan.check is not None:
+        plan.check(*values)
+    if not (records and _grad.enabled and plan.differentiable):
+        return unrecorded(plan, plan.fn(*values))
+    edges, mask = edges_of(dyn)
+    tracing.overlay.note_edges(dyn, edges)
+    # what has no history here (`detach`, `no_grad`) has none for a second derivative either, which is JAX's
+    values = [v if m else _stopped(v) for v, m in zip(values, mask, strict=True)]
+    out, pull = pullback_of(plan.fn, mask, values)
+    node = node_class(plan.node)(plan, mask, edges, tuple(values), out)
+    node.pull = pull
+    return recorded(plan, node, out, dyn)
+
+
+def _stopped(value: Any) -> Any:
+    is_traced = isinstance(value, jax.core.Tracer) and has_gradient[value.dtype]
+    return lax.stop_gradient(value) if is_traced else value
