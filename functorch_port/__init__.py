@@ -186,7 +186,7 @@ _LAZY = {
             "sym_min",
             "sym_not",
         ],
-        "checks",
+        "_checks",
     ),
     **dict.fromkeys(
         [
@@ -222,7 +222,7 @@ _LAZY = {
             "spmm",
             "triplet_margin_loss",
         ],
-        "native",
+        "_native",
     ),
     **dict.fromkeys(
         [
@@ -239,7 +239,7 @@ _LAZY = {
             "set_warn_always",
             "use_deterministic_algorithms",
         ],
-        "stubs",
+        "_stubs",
     ),
 }
 
@@ -256,7 +256,7 @@ def __getattr__(name: str) -> _Any:
             if error.name != f"{__name__}.{name}":
                 raise
     if name.startswith("_foreach_"):
-        found = getattr(_importlib.import_module(f"{__name__}.foreach"), name, None)
+        found = getattr(_importlib.import_module(f"{__name__}._foreach"), name, None)
         if found is not None:
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

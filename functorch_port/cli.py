@@ -16,8 +16,8 @@ import functorch_port as torch
 from functorch_port import launcher
 from functorch_port._array import tracing
 from functorch_port._base import cache, settings
-from functorch_port.crosscheck import command as crosscheck
-from functorch_port.interchange import command as files
+from functorch_port.crosscheck import _command as crosscheck
+from functorch_port.interchange import _command as files
 from functorch_port.version import __version__, torch_release
 
 __all__ = ["main"]

@@ -15,7 +15,7 @@ from typing import Any
 import functorch_port as torch
 
 # these publish their functions on import
-from . import fft, linalg, native, special  # noqa: F401
+from . import _native, fft, linalg, special  # noqa: F401
 from ._run import sparse  # noqa: F401
 from ._tensor import overriding
 from ._tensor.overriding import handle_torch_function as handle_torch_function

@@ -34,8 +34,8 @@ from ._base.optional import optional
 from ._tensor.creation import empty
 from ._tensor.tensor import Tensor
 from .nn._state_dict import all_or_nothing
-from .serialization.atomic import atomic
-from .serialization.tensors import placed, tensor_at
+from .serialization._atomic import atomic
+from .serialization._tensors import placed, tensor_at
 
 __all__ = [
     "SafetensorError",

@@ -11,7 +11,12 @@ import torch
 
 import functorch_port as ft
 from functorch_port import cli, crosscheck
-from functorch_port.crosscheck import comparison, grids, measure, problems, sides, twins
+from functorch_port.crosscheck import _comparison as comparison
+from functorch_port.crosscheck import _grids as grids
+from functorch_port.crosscheck import _measure as measure
+from functorch_port.crosscheck import _problems as problems
+from functorch_port.crosscheck import _sides as sides
+from functorch_port.crosscheck import _twins as twins
 
 NAMES = grids.names()
 
@@ -570,7 +575,7 @@ def test_the_list(capsys):
 
 
 def test_without_rich_the_table_is_plain(monkeypatch, capsys):
-    from functorch_port.crosscheck import report
+    from functorch_port.crosscheck import _report as report
 
     monkeypatch.setitem(sys.modules, "rich.console", None)
     report.print_report("title", comparison.compare("SGD", steps=2, against="optax"))

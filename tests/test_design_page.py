@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "design.md").read_text()
 
 PATH = [
     "_array/storage.py", "_tensor/tensor.py", "_run/registry.py", "_tensor/plan.py", "_run/run.py",
-    "autograd/engine.py", "nn/modules/linear.py", "optim/adam.py",
+    "autograd/_engine.py", "nn/modules/linear.py", "optim/adam.py",
 ]  # fmt: skip
 
 

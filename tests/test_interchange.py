@@ -23,7 +23,10 @@ import torch
 
 import functorch_port as port
 from functorch_port import cli, interchange
-from functorch_port.interchange import formats, npz, orbax, tree
+from functorch_port.interchange import _formats as formats
+from functorch_port.interchange import _npz as npz
+from functorch_port.interchange import _orbax as orbax
+from functorch_port.interchange import _tree as tree
 
 ROOT = Path(__file__).parent.parent
 ENDS = ("pt", "npz", "safetensors", "orbax")
@@ -129,7 +132,7 @@ def test_small_checkpoints(tmp_path, end, name):
 def test_what_reads_nothing(files, monkeypatch):
     """The shapes and dtypes of a file, without its numbers."""
     want = {name: leaf for name, leaf in tree.named(everything()) if isinstance(leaf, port.Tensor)}
-    monkeypatch.setattr("functorch_port.serialization.tensors.owned", None)
+    monkeypatch.setattr("functorch_port.serialization._tensors.owned", None)
     for end in ENDS:
         rows = {row.name: row for row in interchange.inspect(files / f"x.{end}").rows}
         assert len(rows) == len([*tree.named(everything())])

@@ -105,7 +105,7 @@ class Executor:
     def backward(
         self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool
     ) -> list[Any] | None:
-        """Do the work of `autograd.engine.run`, whose arguments these are; None to have it walked."""
+        """Do the work of `autograd._engine.run`, whose arguments these are; None to have it walked."""
         return None
 
     def on_host(self, plan: Any, values: Sequence[Any]) -> Any:

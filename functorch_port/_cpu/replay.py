@@ -22,7 +22,7 @@ from .._base.tuning import tuning
 from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import wrap
 from ..autograd._accumulation import accumulate, summed
-from ..autograd.engine import leading_to, reach
+from ..autograd._engine import leading_to, reach
 from . import deferred
 from . import numpy_programs as host
 from .deferred import Call, Deferred, unrun

@@ -1,3 +1,3 @@
 """``torch._higher_order_ops.cond``."""
 
-from ..func.control import cond as cond
+from ..func._control import cond as cond

@@ -1,3 +1,3 @@
 """``torch._higher_order_ops.map``."""
 
-from ..func.control import map as map
+from ..func._control import map as map

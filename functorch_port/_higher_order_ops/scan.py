@@ -1,3 +1,3 @@
 """``torch._higher_order_ops.scan``."""
 
-from ..func.control import scan as scan
+from ..func._control import scan as scan

@@ -266,7 +266,7 @@ class AccumulateGrad(Node):
     def _sequence_nr(self) -> int:
         return (1 << 64) - 1
 
-    #: adds to a leaf's ``.grad``; `autograd.methods` sets it
+    #: adds to a leaf's ``.grad``; `autograd._methods` sets it
     add: Callable[[Any, Any], None]
 
     def __call__(self, *grads: Any) -> None:

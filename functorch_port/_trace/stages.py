@@ -25,7 +25,7 @@ from .._run.run import run
 from .._tensor.node import FREED, AccumulateGrad, Extras, Hooks, Node, accumulator
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
-from ..autograd.engine import at_edges
+from ..autograd._engine import at_edges
 
 if TYPE_CHECKING:
     from .draft import Draft

@@ -10,8 +10,8 @@ from .._tensor.grad_mode import inference_mode as inference_mode
 from .._tensor.grad_mode import no_grad as no_grad
 from .._tensor.grad_mode import set_grad_enabled as set_grad_enabled
 from .._tensor.grad_mode import set_multithreading_enabled as set_multithreading_enabled
+from . import _methods
 from . import grad_mode as grad_mode
-from . import methods as _methods
 
 if _typing.TYPE_CHECKING:
     from .._run.packing import SavedTensor as SavedTensor

@@ -13,8 +13,8 @@ from .._base import inside
 from .._tensor.registered import function
 from .._tensor.tensor import Tensor, wrap
 from ._accumulation import tensor_of
+from ._engine import leading_to, reach, run
 from ._roots import Place, as_tuple, root_gradients, root_places, target_place
-from .engine import leading_to, reach, run
 
 __all__ = ["backward", "grad"]
 

@@ -11,7 +11,7 @@ from .._tensor import grad_mode
 from .._tensor.node import AccumulateGrad, Node
 
 if TYPE_CHECKING:
-    from .engine import Walk
+    from ._engine import Walk
 
 __all__ = ["current_walk", "queue_callback", "walks"]
 

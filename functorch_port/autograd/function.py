@@ -23,8 +23,8 @@ from .._tensor.node import FREED, Node
 from .._tensor.pullback import conj
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import CUSTOM
+from ._function_forward import JVP_COUNT, push
 from ._functions import DelayedError
-from .function_forward import JVP_COUNT, push
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 

@@ -13,8 +13,8 @@ __all__ = ["Problem", "Recording", "Report", "Result", "compare", "recording", "
 
 #: imported on first use, so that the command line starts without them
 _HOMES = {
-    "Problem": "problems", "Recording": "recorder", "Report": "comparison", "Result": "comparison",
-    "compare": "comparison", "recording": "recorder", "replay": "player",
+    "Problem": "_problems", "Recording": "_recorder", "Report": "_comparison", "Result": "_comparison",
+    "compare": "_comparison", "recording": "_recorder", "replay": "_player",
 }  # fmt: skip
 
 

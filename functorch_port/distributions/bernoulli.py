@@ -1,3 +1,3 @@
 """``torch.distributions.bernoulli``."""
 
-from .discrete import Bernoulli as Bernoulli
+from ._discrete import Bernoulli as Bernoulli

@@ -1,3 +1,3 @@
 """``torch.distributions.categorical``."""
 
-from .discrete import Categorical as Categorical
+from ._discrete import Categorical as Categorical

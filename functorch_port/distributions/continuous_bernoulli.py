@@ -12,7 +12,7 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .discrete import ByProbability, inside
+from ._discrete import ByProbability, inside
 from .distribution import Distribution, batch_of, broadcast_all
 from .exp_family import ExponentialFamily
 

@@ -12,16 +12,16 @@ from .._run.bind import function
 from .._tensor.creation import full_like
 from .._tensor.tensor import Tensor
 from ..nn import functional as F
+from ._by_transform import Gumbel, HalfNormal, Pareto
+from ._continuous import Cauchy, Exponential, Laplace, Normal, Uniform
+from ._counting import Binomial, Geometric
+from ._discrete import Bernoulli, Categorical, OneHotCategorical, Poisson
 from ._gamma import Beta, Dirichlet, Gamma
-from .by_transform import Gumbel, HalfNormal, Pareto
-from .continuous import Cauchy, Exponential, Laplace, Normal, Uniform
+from ._multivariate import LowRankMultivariateNormal, MultivariateNormal, half_log_det, mahalanobis, solved
+from ._transformed import Independent, TransformedDistribution
 from .continuous_bernoulli import ContinuousBernoulli
-from .counting import Binomial, Geometric
-from .discrete import Bernoulli, Categorical, OneHotCategorical, Poisson
 from .distribution import Distribution, sum_rightmost
 from .exp_family import ExponentialFamily
-from .multivariate import LowRankMultivariateNormal, MultivariateNormal, half_log_det, mahalanobis, solved
-from .transformed import Independent, TransformedDistribution
 
 __all__ = ["kl_divergence", "register_kl"]
 

@@ -1,3 +1,3 @@
 """``torch.distributions.normal``."""
 
-from .continuous import Normal as Normal
+from ._continuous import Normal as Normal

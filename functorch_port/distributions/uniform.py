@@ -1,3 +1,3 @@
 """``torch.distributions.uniform``."""
 
-from .continuous import Uniform as Uniform
+from ._continuous import Uniform as Uniform

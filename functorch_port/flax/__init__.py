@@ -8,12 +8,12 @@ imported on first use.
 Reference: https://flax.readthedocs.io
 """
 
-from .ours import as_linen as as_linen
-from .ours import as_nnx as as_nnx
-from .theirs import FlaxModule as FlaxModule
-from .theirs import from_linen as from_linen
-from .theirs import from_nnx as from_nnx
-from .weights import load_variables as load_variables
-from .weights import to_variables as to_variables
+from ._ours import as_linen as as_linen
+from ._ours import as_nnx as as_nnx
+from ._theirs import FlaxModule as FlaxModule
+from ._theirs import from_linen as from_linen
+from ._theirs import from_nnx as from_nnx
+from ._weights import load_variables as load_variables
+from ._weights import to_variables as to_variables
 
 __all__ = ["FlaxModule", "as_linen", "as_nnx", "from_linen", "from_nnx", "load_variables", "to_variables"]

@@ -1,28 +1,28 @@
 """`torch.func`: JAX's function transforms on Tensors, and structured control flow."""
 
-from .compatibility import debug_unwrap as debug_unwrap
-from .compatibility import functionalize as functionalize
-from .compatibility import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
-from .control import associative_scan as associative_scan
-from .control import cond as cond
-from .control import scan as scan
-from .control import while_loop as while_loop
-from .functional_call import functional_call as functional_call
-from .functional_call import stack_module_state as stack_module_state
-from .pytree import Pure as Pure
-from .pytree import load_pytree as load_pytree
-from .pytree import pure as pure
-from .rearrange import rearrange as rearrange
-from .transforms import grad as grad
-from .transforms import grad_and_value as grad_and_value
-from .transforms import hessian as hessian
-from .transforms import jacfwd as jacfwd
-from .transforms import jacrev as jacrev
-from .transforms import jvp as jvp
-from .transforms import linearize as linearize
-from .transforms import value_and_grad as value_and_grad
-from .transforms import vjp as vjp
-from .vmap import vmap as vmap
+from ._compatibility import debug_unwrap as debug_unwrap
+from ._compatibility import functionalize as functionalize
+from ._compatibility import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
+from ._control import associative_scan as associative_scan
+from ._control import cond as cond
+from ._control import scan as scan
+from ._control import while_loop as while_loop
+from ._functional_call import functional_call as functional_call
+from ._functional_call import stack_module_state as stack_module_state
+from ._pytree import Pure as Pure
+from ._pytree import load_pytree as load_pytree
+from ._pytree import pure as pure
+from ._rearrange import rearrange as rearrange
+from ._transforms import grad as grad
+from ._transforms import grad_and_value as grad_and_value
+from ._transforms import hessian as hessian
+from ._transforms import jacfwd as jacfwd
+from ._transforms import jacrev as jacrev
+from ._transforms import jvp as jvp
+from ._transforms import linearize as linearize
+from ._transforms import value_and_grad as value_and_grad
+from ._transforms import vjp as vjp
+from ._vmap import vmap as vmap
 
 __all__ = [
     "Pure",

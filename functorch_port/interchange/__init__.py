@@ -18,24 +18,24 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from .formats import convert as convert
-    from .formats import format_of as format_of
-    from .formats import inspect as inspect
-    from .formats import read as read
-    from .formats import write as write
-    from .npz import load_npz as load_npz
-    from .npz import save_npz as save_npz
-    from .orbax import load_orbax as load_orbax
-    from .orbax import save_orbax as save_orbax
-    from .tree import from_pytree as from_pytree
-    from .tree import to_pytree as to_pytree
+    from ._formats import convert as convert
+    from ._formats import format_of as format_of
+    from ._formats import inspect as inspect
+    from ._formats import read as read
+    from ._formats import write as write
+    from ._npz import load_npz as load_npz
+    from ._npz import save_npz as save_npz
+    from ._orbax import load_orbax as load_orbax
+    from ._orbax import save_orbax as save_orbax
+    from ._tree import from_pytree as from_pytree
+    from ._tree import to_pytree as to_pytree
 
 #: imported on first use, so that the command line starts without them
 _HOMES = {
-    **dict.fromkeys(("convert", "format_of", "inspect", "read", "write"), "formats"),
-    **dict.fromkeys(("load_npz", "save_npz"), "npz"),
-    **dict.fromkeys(("load_orbax", "save_orbax"), "orbax"),
-    **dict.fromkeys(("from_pytree", "to_pytree"), "tree"),
+    **dict.fromkeys(("convert", "format_of", "inspect", "read", "write"), "_formats"),
+    **dict.fromkeys(("load_npz", "save_npz"), "_npz"),
+    **dict.fromkeys(("load_orbax", "save_orbax"), "_orbax"),
+    **dict.fromkeys(("from_pytree", "to_pytree"), "_tree"),
 }
 
 

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from ..nn.module import Module
+from ..nn._module import Module
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate",

@@ -13,7 +13,7 @@ from . import modules as modules
 from . import parallel as parallel
 from . import parameter as parameter
 from . import utils as utils
-from .module import Module as Module
+from ._module import Module as Module
 from .modules import (
     CELU as CELU,
 )

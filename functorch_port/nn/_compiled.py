@@ -6,7 +6,7 @@ from collections.abc import Callable, Sized
 from typing import Any
 
 from .._trace.compiled import Compiled
-from .module import Module
+from ._module import Module
 
 __all__ = ["OptimizedModule"]
 

@@ -14,7 +14,7 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from .module import Module
+    from ._module import Module
 
 _SIGNATURES = (
     " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "

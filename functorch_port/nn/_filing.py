@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from .._array import tracing
 from .._base import inside
 from .._tensor.tensor import Tensor
-from . import hooks
+from . import _hooks as hooks
 from ._conversion import typename
 from .parameter import Buffer
 
 if TYPE_CHECKING:
-    from .module import Module
+    from ._module import Module
 
 
 def check_new_name(module: Module, what: str, name: Any, kind: str) -> None:

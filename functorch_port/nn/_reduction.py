@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from .functional.loss import legacy_reduction
+from .functional._loss import legacy_reduction
 
 __all__: list[str] = []
 

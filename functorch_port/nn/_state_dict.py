@@ -14,7 +14,7 @@ from .._tensor.tensor import Tensor
 from .parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
-    from .module import Module
+    from ._module import Module
 
 EXTRA_STATE_KEY = "_extra_state"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from .._tensor.tensor import Tensor
 from .._trace.stateful import Kind, register
-from .hooks import globals_
-from .module import Module
+from ._hooks import globals_
+from ._module import Module
 
 _TABLES = (
     "_parameters",

@@ -6,6 +6,8 @@ from . import lr_scheduler as lr_scheduler
 from . import swa_utils as swa_utils
 from ._adafactor import Adafactor as Adafactor
 from ._muon import Muon as Muon
+from ._optax_bridge import as_optax as as_optax
+from ._optax_bridge import from_optax as from_optax
 from .adadelta import Adadelta as Adadelta
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam
@@ -14,8 +16,6 @@ from .adamw import AdamW as AdamW
 from .asgd import ASGD as ASGD
 from .lbfgs import LBFGS as LBFGS
 from .nadam import NAdam as NAdam
-from .optax_bridge import as_optax as as_optax
-from .optax_bridge import from_optax as from_optax
 from .optimizer import Optimizer as Optimizer
 from .radam import RAdam as RAdam
 from .rmsprop import RMSprop as RMSprop

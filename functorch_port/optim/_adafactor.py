@@ -23,9 +23,9 @@ import jax.numpy as jnp
 
 from .._base.dtypes import finfo
 from .._tensor.tensor import Tensor
+from ._ruled import Method, RuledOptimizer, check_should_be, step_lists
+from ._rules import axpy, divided, lerp, nonzero, quotient, scaled, times
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_should_be, step_lists
-from .rules import axpy, divided, lerp, nonzero, quotient, scaled, times
 
 __all__ = ["Adafactor", "adafactor"]
 

@@ -21,10 +21,10 @@ from jax import lax
 
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
-from .engine import Batch, update
+from ._engine import Batch, update
+from ._ruled import Method, check_should_be
+from ._rules import axpy, lerp, scaled
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, whole_step, zero_state
-from .ruled import Method, check_should_be
-from .rules import axpy, lerp, scaled
 
 __all__ = ["Muon", "muon", "orthogonal"]
 

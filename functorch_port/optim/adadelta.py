@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._tensor.tensor import Tensor
+from ._ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
+from ._rules import addcmul, axpy, nonzero, partwise, penalized, plus, quotient, root, scaled, times
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
-from .rules import addcmul, axpy, nonzero, partwise, penalized, plus, quotient, root, scaled, times
 
 __all__ = ["Adadelta", "adadelta"]
 

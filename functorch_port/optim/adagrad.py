@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._tensor.tensor import Tensor
-from .optimizer import ParamsT
-from .ruled import (
+from ._ruled import (
     Method,
     RuledOptimizer,
     check_at_least_zero,
@@ -22,8 +21,9 @@ from .ruled import (
     check_no_scaling,
     step_lists,
 )
-from .rules import addcdiv, addcmul, nonzero, partwise, penalized, plus, root
-from .sparse_rules import adagrad_rows, by_rows
+from ._rules import addcdiv, addcmul, nonzero, partwise, penalized, plus, root
+from ._sparse_rules import adagrad_rows, by_rows
+from .optimizer import ParamsT
 
 __all__ = ["Adagrad", "adagrad"]
 

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from .._tensor.tensor import Tensor
-from .optimizer import ParamsT, to_scalar
-from .ruled import (
+from ._ruled import (
     Method,
     RuledOptimizer,
     check_at_least_zero,
@@ -28,7 +27,7 @@ from .ruled import (
     check_no_scaling,
     step_lists,
 )
-from .rules import (
+from ._rules import (
     addcdiv,
     averaged,
     decayed,
@@ -38,7 +37,8 @@ from .rules import (
     plus,
     root,
 )
-from .scalars import correction
+from ._scalars import correction
+from .optimizer import ParamsT, to_scalar
 
 __all__ = ["Adam", "adam"]
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from .._tensor.tensor import Tensor
+from ._ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, step_lists
+from ._rules import addcdiv, lerp, nonzero, partwise, penalized, plus, scaled
+from ._scalars import correction
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, step_lists
-from .rules import addcdiv, lerp, nonzero, partwise, penalized, plus, scaled
-from .scalars import correction
 
 __all__ = ["Adamax", "adamax"]
 

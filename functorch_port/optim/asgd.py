@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from .._tensor.tensor import Tensor
+from ._ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
+from ._rules import axpy, minus, nonzero, partwise, penalized, scaled
+from ._scalars import default_rounded, wide
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
-from .rules import axpy, minus, nonzero, partwise, penalized, scaled
-from .scalars import default_rounded, wide
 
 __all__ = ["ASGD", "asgd"]
 

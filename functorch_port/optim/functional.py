@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from .._tensor.tensor import Tensor
 from ._adafactor import Adafactor
 from ._muon import Muon
+from ._ruled import Method, RuledOptimizer
 from .adadelta import Adadelta
 from .adagrad import Adagrad
 from .adam import Adam
@@ -28,7 +29,6 @@ from .nadam import NAdam
 from .radam import RAdam
 from .rmsprop import RMSprop
 from .rprop import Rprop
-from .ruled import Method, RuledOptimizer
 from .sgd import SGD
 
 __all__ = [

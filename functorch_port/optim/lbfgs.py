@@ -19,8 +19,8 @@ from jax import lax
 from .._array import tracing
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor, wrap
+from ._rules import axpy, scaled
 from .optimizer import Optimizer, ParamsT, to_scalar, zero_state
-from .rules import axpy, scaled
 
 __all__ = ["LBFGS"]
 

@@ -22,8 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._tensor.tensor import Tensor
-from .optimizer import ParamsT
-from .ruled import (
+from ._ruled import (
     Method,
     RuledOptimizer,
     check_at_least_zero,
@@ -31,7 +30,7 @@ from .ruled import (
     check_lr,
     step_lists,
 )
-from .rules import (
+from ._rules import (
     addcdiv,
     averaged,
     decayed,
@@ -41,7 +40,8 @@ from .rules import (
     plus,
     root,
 )
-from .scalars import correction, wide
+from ._scalars import correction, wide
+from .optimizer import ParamsT
 
 __all__ = ["NAdam", "nadam"]
 

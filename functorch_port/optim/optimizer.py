@@ -21,8 +21,8 @@ from .._base import alive, dtypes, inside, modes
 from .._tensor import grad_mode
 from .._tensor.node import RemovableHandle
 from .._tensor.tensor import Tensor
-from ..nn.hooks import register
-from .small import join_state
+from ..nn._hooks import register
+from ._small import join_state
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from .._tensor.tensor import Tensor
-from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, step_lists
-from .rules import (
+from ._ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, step_lists
+from ._rules import (
     averaged,
     axpy,
     decayed,
@@ -35,7 +34,8 @@ from .rules import (
     scaled,
     times,
 )
-from .scalars import correction
+from ._scalars import correction
+from .optimizer import ParamsT
 
 __all__ = ["RAdam", "radam"]
 

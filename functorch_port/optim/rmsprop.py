@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import jax
 
 from .._tensor.tensor import Tensor
+from ._ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
+from ._rules import addcdiv, addcmul, axpy, lerp, nonzero, partwise, penalized, plus, root, scaled
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
-from .rules import addcdiv, addcmul, axpy, lerp, nonzero, partwise, penalized, plus, root, scaled
 
 __all__ = ["RMSprop", "rmsprop"]
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from .._tensor.tensor import Tensor
+from ._ruled import Method, RuledOptimizer, check_lr, step_lists
+from ._rules import addcmul, partwise, times
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_lr, step_lists
-from .rules import addcmul, partwise, times
 
 __all__ = ["Rprop", "rprop"]
 

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._tensor.tensor import Tensor
+from ._ruled import Method, RuledOptimizer, check_fused_options, check_no_scaling, step_lists
+from ._rules import axpy, nonzero, penalized, scaled
+from ._sparse_rules import sgd_step
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_fused_options, check_no_scaling, step_lists
-from .rules import axpy, nonzero, penalized, scaled
-from .sparse_rules import sgd_step
 
 __all__ = ["SGD", "sgd"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
+from ._ruled import check_betas
+from ._sparse_rules import adam_rows, update_rows
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, whole_step, zero_state
-from .ruled import check_betas
-from .sparse_rules import adam_rows, update_rows
 
-__all__ = ["SparseAdam", "sparse_adam"]
+__all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):

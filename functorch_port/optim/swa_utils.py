@@ -18,9 +18,9 @@ from .._run.bind import function
 from .._tensor.creation import tensor
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
-from ..nn.module import Module
+from ..nn._module import Module
 from ..nn.modules.batchnorm import _BatchNorm
-from .lr_scheduler.base import LRScheduler, _per_group
+from .lr_scheduler._base import LRScheduler, _per_group
 from .optimizer import Optimizer
 
 __all__ = [

@@ -22,12 +22,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from . import unpickler
-from .atomic import atomic
-from .container import Archive, Source, Writer, aligned
-from .pickler import Pickler, bytes_of
-from .tensors import SWAPPED, Tensors
-from .unpickler import Safe, globals_in, safe_names, trusting
+from . import _unpickler as unpickler
+from ._atomic import atomic
+from ._container import Archive, Source, Writer, aligned
+from ._pickler import Pickler, bytes_of
+from ._tensors import SWAPPED, Tensors
+from ._unpickler import Safe, globals_in, safe_names, trusting
 
 __all__ = [
     "LoadEndianness",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._tensor.node import RemovableHandle as RemovableHandle
-from ..nn.hooks import BackwardHook as BackwardHook
+from ..nn._hooks import BackwardHook as BackwardHook
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 

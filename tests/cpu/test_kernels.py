@@ -13,7 +13,7 @@ import torch
 
 import functorch_port as ft
 from functorch_port._cpu.native import ffi, kernels, onednn
-from functorch_port.optim import engine
+from functorch_port.optim import _engine as engine
 
 pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
 

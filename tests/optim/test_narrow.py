@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.optim import engine
+from functorch_port.optim import _engine as engine
 from functorch_port.optim.adam import METHOD, Scalars
 
 SHAPES = [(64, 16, 3, 3), (4096, 2), (8, 1, 1, 1), (64, 64), (5,), ()]

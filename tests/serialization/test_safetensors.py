@@ -291,7 +291,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec as P
 import functorch_port as torch
 from functorch_port import safetensors
-from functorch_port.serialization import tensors
+from functorch_port.serialization import _tensors as tensors
 mesh = jax.make_mesh((4,), ("x",))
 sizes, owned = [], tensors.owned
 tensors.owned = lambda array: sizes.append(array.shape) or owned(array)

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.serialization.container import Writer
+from functorch_port.serialization._container import Writer
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...nn.module import Module
+from ...nn._module import Module
 
 __all__ = [
     "DeQuantStub",

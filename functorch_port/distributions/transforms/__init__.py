@@ -3,27 +3,27 @@
 Reference: https://docs.pytorch.org/docs/stable/distributions.html#module-torch.distributions.transforms
 """
 
-from .base import Transform as Transform
-from .base import _InverseTransform as _InverseTransform
-from .composed import CatTransform as CatTransform
-from .composed import ComposeTransform as ComposeTransform
-from .composed import IndependentTransform as IndependentTransform
-from .composed import ReshapeTransform as ReshapeTransform
-from .composed import StackTransform as StackTransform
-from .composed import identity_transform as identity_transform
-from .elementwise import AbsTransform as AbsTransform
-from .elementwise import AffineTransform as AffineTransform
-from .elementwise import CumulativeDistributionTransform as CumulativeDistributionTransform
-from .elementwise import ExpTransform as ExpTransform
-from .elementwise import PowerTransform as PowerTransform
-from .elementwise import SigmoidTransform as SigmoidTransform
-from .elementwise import SoftplusTransform as SoftplusTransform
-from .elementwise import TanhTransform as TanhTransform
-from .vectors import CorrCholeskyTransform as CorrCholeskyTransform
-from .vectors import LowerCholeskyTransform as LowerCholeskyTransform
-from .vectors import PositiveDefiniteTransform as PositiveDefiniteTransform
-from .vectors import SoftmaxTransform as SoftmaxTransform
-from .vectors import StickBreakingTransform as StickBreakingTransform
+from ._base import Transform as Transform
+from ._base import _InverseTransform as _InverseTransform
+from ._composed import CatTransform as CatTransform
+from ._composed import ComposeTransform as ComposeTransform
+from ._composed import IndependentTransform as IndependentTransform
+from ._composed import ReshapeTransform as ReshapeTransform
+from ._composed import StackTransform as StackTransform
+from ._composed import identity_transform as identity_transform
+from ._elementwise import AbsTransform as AbsTransform
+from ._elementwise import AffineTransform as AffineTransform
+from ._elementwise import CumulativeDistributionTransform as CumulativeDistributionTransform
+from ._elementwise import ExpTransform as ExpTransform
+from ._elementwise import PowerTransform as PowerTransform
+from ._elementwise import SigmoidTransform as SigmoidTransform
+from ._elementwise import SoftplusTransform as SoftplusTransform
+from ._elementwise import TanhTransform as TanhTransform
+from ._vectors import CorrCholeskyTransform as CorrCholeskyTransform
+from ._vectors import LowerCholeskyTransform as LowerCholeskyTransform
+from ._vectors import PositiveDefiniteTransform as PositiveDefiniteTransform
+from ._vectors import SoftmaxTransform as SoftmaxTransform
+from ._vectors import StickBreakingTransform as StickBreakingTransform
 
 __all__ = [
     "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",

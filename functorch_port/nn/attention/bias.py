@@ -3,9 +3,9 @@
 Reference: https://docs.pytorch.org/docs/stable/nn.attention.bias.html
 """
 
-from ..functional.causal_bias import CausalBias as CausalBias
-from ..functional.causal_bias import CausalVariant as CausalVariant
-from ..functional.causal_bias import causal_lower_right as causal_lower_right
-from ..functional.causal_bias import causal_upper_left as causal_upper_left
+from ..functional._causal_bias import CausalBias as CausalBias
+from ..functional._causal_bias import CausalVariant as CausalVariant
+from ..functional._causal_bias import causal_lower_right as causal_lower_right
+from ..functional._causal_bias import causal_upper_left as causal_upper_left
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]

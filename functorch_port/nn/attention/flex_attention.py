@@ -18,7 +18,7 @@ from ..._run.bind import function
 from ..._tensor.creation import arange, zeros
 from ..._tensor.tensor import Tensor
 from ...func import vmap
-from ..functional.conv import pad
+from ..functional._conv import pad
 
 __all__ = [
     "AuxOutput",

@@ -3,6 +3,9 @@
 from . import channelshuffle as channelshuffle
 from . import lazy as lazy
 from . import module as module
+from ._scan import (
+    ScanStack as ScanStack,
+)
 from .activation import (
     CELU as CELU,
 )
@@ -429,9 +432,6 @@ from .rnn import (
 )
 from .rnn import (
     RNNCellBase as RNNCellBase,
-)
-from .scan import (
-    ScanStack as ScanStack,
 )
 from .sparse import (
     Embedding as Embedding,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._tensor.tensor import Tensor
 from .. import functional as F
-from ..functional.linear_loss import LinearCrossEntropyOptions
+from ..functional._linear_loss import LinearCrossEntropyOptions
 from ._loss import _WeightedLoss
 from .linear import Linear
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..._tensor.tensor import Tensor
-from ..functional.loss import legacy_reduction
-from ..module import Module
+from .._module import Module
+from ..functional._loss import legacy_reduction
 
 __all__ = ["_Loss", "_WeightedLoss"]
 

@@ -9,9 +9,9 @@ from ..._tensor.creation import empty
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..module import Module
+from .._module import Module
 from ..parameter import Parameter
-from .attention import MultiheadAttention
+from ._attention import MultiheadAttention
 
 __all__ = [
     "CELU",

@@ -11,7 +11,7 @@ from ..._array import tracing
 from ..._run.bind import function
 from ..._tensor.tensor import Tensor
 from .. import functional as F
-from ..module import Module
+from .._module import Module
 from .container import ModuleList, Sequential
 from .linear import Linear
 

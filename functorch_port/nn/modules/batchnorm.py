@@ -9,7 +9,7 @@ from ..._tensor.creation import empty, ones, tensor, zeros
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..module import Module
+from .._module import Module
 from ..parameter import Parameter, UninitializedBuffer, is_lazy
 from .lazy import LazyModuleMixin, _wait_for_shapes
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 from ..._array import tracing
 from ..._tensor.tensor import Tensor
 from .._conversion import typename
-from ..module import Module, indent
+from .._module import Module, indent
 from ..parameter import Parameter
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

@@ -11,7 +11,7 @@ from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from .._conversion import ntuple
-from ..module import Module
+from .._module import Module
 from ..parameter import Parameter
 from .lazy import LazyModuleMixin, _wait_for_shapes
 from .utils import _pair as _pair

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..._tensor.tensor import Tensor
 from .. import functional as F
-from ..module import Module
+from .._module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._tensor.tensor import Tensor
-from ..module import Module
+from .._module import Module
 
 __all__ = ["Flatten", "Unflatten"]
 

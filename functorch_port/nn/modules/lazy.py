@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from ..._array import tracing
-from ..module import Module
+from .._module import Module
 from ..parameter import UninitializedParameter, is_lazy
 
 __all__ = ["LazyModuleMixin"]

@@ -10,7 +10,7 @@ from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..module import Module
+from .._module import Module
 from ..parameter import Parameter
 from .lazy import LazyModuleMixin, _wait_for_shapes
 

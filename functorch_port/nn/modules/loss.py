@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._tensor.tensor import Tensor
 from .. import functional as F
-from ..functional.linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
+from ..functional._linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from ._linear_cross_entropy import LinearCrossEntropyLoss as LinearCrossEntropyLoss
 from ._loss import _Loss, _WeightedLoss
 from .distance import PairwiseDistance

@@ -1,17 +1,19 @@
 """`torch.nn.modules.module`: where PyTorch keeps `Module` and the process-wide hooks."""
 
+from .._hooks import register_module_backward_hook as register_module_backward_hook
+from .._hooks import register_module_buffer_registration_hook as register_module_buffer_registration_hook
+from .._hooks import register_module_forward_hook as register_module_forward_hook
+from .._hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
+from .._hooks import register_module_full_backward_hook as register_module_full_backward_hook
+from .._hooks import register_module_full_backward_pre_hook as register_module_full_backward_pre_hook
+from .._hooks import register_module_module_registration_hook as register_module_module_registration_hook
+from .._hooks import (
+    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
+)
+from .._module import Module as Module
+from .._module import indent as _addindent
 from .._state_dict import EXTRA_STATE_KEY as _EXTRA_STATE_KEY_SUFFIX
 from .._state_dict import _IncompatibleKeys as _IncompatibleKeys
-from ..hooks import register_module_backward_hook as register_module_backward_hook
-from ..hooks import register_module_buffer_registration_hook as register_module_buffer_registration_hook
-from ..hooks import register_module_forward_hook as register_module_forward_hook
-from ..hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
-from ..hooks import register_module_full_backward_hook as register_module_full_backward_hook
-from ..hooks import register_module_full_backward_pre_hook as register_module_full_backward_pre_hook
-from ..hooks import register_module_module_registration_hook as register_module_module_registration_hook
-from ..hooks import register_module_parameter_registration_hook as register_module_parameter_registration_hook
-from ..module import Module as Module
-from ..module import indent as _addindent
 
 __all__ = [
     "Module",

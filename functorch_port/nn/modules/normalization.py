@@ -10,7 +10,7 @@ from ..._tensor.creation import arange, empty
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..module import Module
+from .._module import Module
 from ..parameter import Parameter
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]

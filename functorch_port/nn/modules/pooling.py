@@ -7,7 +7,7 @@ from typing import Any
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .._conversion import ntuple
-from ..module import Module
+from .._module import Module
 
 __all__ = [
     "AdaptiveAvgPool1d",

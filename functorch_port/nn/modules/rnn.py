@@ -13,7 +13,7 @@ from ..._tensor.creation import empty, zeros
 from ..._tensor.tensor import Tensor
 from ...ops.recurrent_stack import host_integers, recurrent
 from .. import init
-from ..module import Module
+from .._module import Module
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 

@@ -9,7 +9,7 @@ from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..module import Module
+from .._module import Module
 from ..parameter import Parameter
 
 __all__ = ["Embedding", "EmbeddingBag"]

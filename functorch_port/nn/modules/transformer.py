@@ -18,10 +18,10 @@ from ..._tensor.tensor import Tensor
 from ...backends import mha
 from .. import functional as F
 from .. import init
-from ..functional.attention import _canonical_mask
-from ..module import Module
+from .._module import Module
+from ..functional._attention import _canonical_mask
+from ._attention import MultiheadAttention
 from .activation import GELU, ReLU
-from .attention import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
 from .linear import Linear

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..module import Module
+from .._module import Module
 
 __all__ = ["DistributedDataParallel"]
 

@@ -6,7 +6,7 @@ import copy
 from typing import Any, TypeVar
 
 from ..._tensor.tensor import Tensor
-from ..module import Module
+from .._module import Module
 from ..parameter import Parameter
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]

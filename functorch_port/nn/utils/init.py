@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ..module import Module
+from .._module import Module
 
 __all__ = ["skip_init"]
 

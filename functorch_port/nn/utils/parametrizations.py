@@ -11,7 +11,7 @@ from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
 from ...linalg import householder_product, qr, solve
 from .. import functional as F
-from ..module import Module
+from .._module import Module
 from . import parametrize
 from .spectral_norm import output_dimension
 

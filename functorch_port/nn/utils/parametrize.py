@@ -11,7 +11,7 @@ from typing import Any
 from ..._base import inside
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
-from ..module import Module
+from .._module import Module
 from ..modules.container import ModuleDict, ModuleList
 from ..parameter import Parameter
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ..._run.bind import function
 from ..._tensor.creation import ones_like, zeros_like
 from ..._tensor.tensor import Tensor
-from ..module import Module
+from .._module import Module
 from .convert_parameters import parameters_to_vector
 
 __all__ = [

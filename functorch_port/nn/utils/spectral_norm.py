@@ -8,7 +8,7 @@ from ..._run.bind import function
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
 from .. import functional as F
-from ..module import Module
+from .._module import Module
 from ..modules.conv import _ConvNd
 from ..parameter import Parameter, UninitializedParameter
 

@@ -6,8 +6,8 @@ import warnings
 from typing import Any
 
 from ..._tensor.tensor import Tensor
-from ...func.functional_call import functional_call as call
-from ..module import Module
+from ...func._functional_call import functional_call as call
+from .._module import Module
 
 __all__ = ["functional_call"]
 

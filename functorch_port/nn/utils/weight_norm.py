@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ..._run.bind import function
 from ..._tensor.tensor import Tensor
-from ..module import Module
+from .._module import Module
 from ..parameter import Parameter, UninitializedParameter
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]

@@ -7,23 +7,23 @@ chainable: ``get_lr`` multiplies the current rate, so several schedules can act 
 Reference: https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
 """
 
-from .base import LRScheduler as LRScheduler
-from .base import _LRScheduler as _LRScheduler
-from .by_function import LambdaLR as LambdaLR
-from .by_function import MultiplicativeLR as MultiplicativeLR
-from .composed import ChainedScheduler as ChainedScheduler
-from .composed import SequentialLR as SequentialLR
-from .cosine import CosineAnnealingLR as CosineAnnealingLR
-from .cosine import CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts
-from .cyclic import CyclicLR as CyclicLR
-from .cyclic import OneCycleLR as OneCycleLR
-from .plateau import ReduceLROnPlateau as ReduceLROnPlateau
-from .ramps import ConstantLR as ConstantLR
-from .ramps import ExponentialLR as ExponentialLR
-from .ramps import LinearLR as LinearLR
-from .ramps import MultiStepLR as MultiStepLR
-from .ramps import PolynomialLR as PolynomialLR
-from .ramps import StepLR as StepLR
+from ._base import LRScheduler as LRScheduler
+from ._base import _LRScheduler as _LRScheduler
+from ._by_function import LambdaLR as LambdaLR
+from ._by_function import MultiplicativeLR as MultiplicativeLR
+from ._composed import ChainedScheduler as ChainedScheduler
+from ._composed import SequentialLR as SequentialLR
+from ._cosine import CosineAnnealingLR as CosineAnnealingLR
+from ._cosine import CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts
+from ._cyclic import CyclicLR as CyclicLR
+from ._cyclic import OneCycleLR as OneCycleLR
+from ._plateau import ReduceLROnPlateau as ReduceLROnPlateau
+from ._ramps import ConstantLR as ConstantLR
+from ._ramps import ExponentialLR as ExponentialLR
+from ._ramps import LinearLR as LinearLR
+from ._ramps import MultiStepLR as MultiStepLR
+from ._ramps import PolynomialLR as PolynomialLR
+from ._ramps import StepLR as StepLR
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
