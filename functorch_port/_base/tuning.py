@@ -68,6 +68,7 @@ class Tuning:
             from one step to the next, so it is no larger, unless its images are fewer numbers than the weights, which
             should not be read so often.
         weights_alone: bytes of weights that one thread puts into another layout alone.
+        small_product_least, small_product_rows: multiply-adds, and rows, from which on a smaller product is a kernel's.
         product_parts: parts for each core; with two of them, which leaves less to wait for, packing takes 2 % more.
         product_part: multiply-adds of a part, at least.
         product_wide: rows of a transpose from which on it is copied: (700, 1024) by (700, 256) takes 1.10 ms instead of
@@ -138,6 +139,8 @@ class Tuning:
     product_part: int = 1 << 19
     product_wide: int = 1024
     product_deep: int = 256
+    small_product_least: int = 1 << 12
+    small_product_rows: int = 4
     recurrence_least: int = 1 << 12
     recurrence_steps: int = 4
     recurrence_part: int = 1 << 20

@@ -17,7 +17,7 @@ import jax
 from ..._base import settings
 from ..._base.tuning import tuning
 
-__all__ = ["are_enough", "available", "compiles", "function", "register", "register_with"]
+__all__ = ["are_enough", "available", "compiles", "function", "lanes", "register", "register_with"]
 
 _lock = threading.Lock()
 _registered: set[str] = set()
@@ -41,6 +41,14 @@ def compiles() -> bool:
     llvmlite.binding.initialize_native_target()
     llvmlite.binding.initialize_native_asmprinter()
     return True
+
+
+@cache
+def lanes() -> int:
+    """How many floats the processor's widest vectors have."""
+    import llvmlite.binding as llvm
+
+    return 16 if llvm.get_host_cpu_features().get("avx512f") else 8
 
 
 def register(name: str, runtime: str, text: str) -> None:

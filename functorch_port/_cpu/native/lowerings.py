@@ -18,7 +18,7 @@ from ...ops._cells import CELLS, Gates, States
 from ...ops._convolution import Convolution, convolution_p
 from ...ops._product import multiply_p, sizes
 from ...ops._recurrence import coefficients, cotangents_p, cut, forward_p, tangents_p
-from . import onednn, recurrence, rows
+from . import onednn, products, recurrence, rows
 from .onednn import Product
 from .recurrence import Recurrence
 
@@ -49,12 +49,15 @@ def _convolution(avals: Sequence[Any], results: Sequence[Any], *, kind: str, how
     return mlir.lower_fun(partial(onednn.call, planned, results[0].shape), multiple_results=False)
 
 
-# ------------------------------------------------------------------ products, by oneDNN
+# ------------------------------------------------------------------ products, by oneDNN or by a kernel if small
 
 
 def _suits_product(a: Any, b: Any, transposed: bool) -> bool:
     work = prod(a.shape) * b.shape[-2 if transposed else -1]
-    return work >= tuning.product_least and onednn.takes(a, b)
+    if work >= tuning.product_least:
+        return onednn.takes(a, b)
+    is_small = work >= tuning.small_product_least and prod(a.shape[:-1]) >= tuning.small_product_rows
+    return b.ndim == 2 and is_small and products.takes(a, b)
 
 
 def _product(avals: Sequence[Any], results: Sequence[Any], *, left: bool, right: bool, precision: Any) -> Any:
@@ -63,8 +66,12 @@ def _product(avals: Sequence[Any], results: Sequence[Any], *, left: bool, right:
     def rule(context: Any, *operands: Any) -> Any:
         (a, of_a, flipped_a), (b, of_b, flipped_b) = map(_behind_transpose, operands, avals)
         size = sizes(avals[0], avals[1], left, right)
+        given = (*size, left != flipped_a, right != flipped_b)
         batch = prod(result.shape[:-2])
-        planned = onednn.plan_product(Product(batch, *size, left != flipped_a, right != flipped_b))
+        if batch == 1 and prod(size) < tuning.product_least:
+            planned = products.plan(*given)
+        else:
+            planned = onednn.plan_product(Product(batch, *given))
 
         def product(x: jax.Array, y: jax.Array) -> jax.Array:
             flips = (flipped_a, flipped_b)
