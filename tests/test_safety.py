@@ -23,6 +23,9 @@ from functorch_port._array import donation, tracing
 from functorch_port._base import inside, memory
 from functorch_port._trace.overlay import OptimizerSnapshot
 
+# An interrupt that comes in a callback of the collector, or while Python opens a file, is reported and passed over.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 # ---------------------------------------------------------------------- interrupts
 
 
