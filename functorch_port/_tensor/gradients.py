@@ -228,7 +228,6 @@ def _set_data(self: Tensor, other: Tensor) -> None:
         inside.may_rebind(self, other, "gets other data")
     if overlay is not None and overlay.rebinds:
         overlay.note_inputs((other,))
-    tracing.bump_epoch()
     if other.is_inference() and not self.is_inference():  # whose writes are counted still, for itself
         self._own_count = self._counter() or [self._writes]
     self._look_at(other._storage, other._view)

@@ -256,6 +256,7 @@ class Tensor:
         """Become a handle on another Storage."""
         if tracing.overlay and tracing.overlay.rebinds:
             tracing.overlay.note_data(self)
+        tracing.bump_epoch()
         self._storage, self._view, self._base = cell, view, None
 
     def __len__(self) -> int:

@@ -360,7 +360,7 @@ def collect_guards(
         overlay.reads, excluded, overlay.optimizers, overlay.is_outside, flags, tensors
     )
     draft.grad_guards = [(t, g is None) for t, g in overlay.grad_reads.items() if id(t) not in own]
-    draft.tensor_guards = _tensor_guards(overlay, arguments)
+    draft.tensor_guards = _tensor_guards(overlay, arguments, tensors[2])
     _collect_hooks(draft, overlay, arguments)
     draft.flags = [
         (own.get(id(t), t), t._requires_grad)
@@ -415,9 +415,12 @@ def _collect_optimizers(
 
 
 def _tensor_guards(
-    overlay: Overlay, arguments: Arguments
+    overlay: Overlay, arguments: Arguments, states: Sequence[Tensor]
 ) -> list[tuple[Tensor, bool | None, Storage | None]]:
-    """The tensors from outside, with what of each must stay: ``requires_grad``, and which Storage it looks at."""
+    """The tensors from outside, with what of each must stay: ``requires_grad``, and which Storage it looks at.
+
+    ``states`` are those of optimizers, which a step takes without a tensor operation.
+    """
     found: list[tuple[Tensor, bool | None, Storage | None]] = []
     for t, flag in overlay.tensors.items():
         if id(t) in arguments.own:
@@ -426,7 +429,7 @@ def _tensor_guards(
             found.append((t, flag, None))
         elif t._storage not in overlay.inside and t._storage not in arguments.cells:
             found.append((t, flag, t._storage))
-    for t in overlay.sources:
+    for t in (*overlay.sources, *filter(overlay.is_outside, states)):
         known = t in overlay.tensors or t in overlay.data or id(t) in arguments.own
         if not known and t._storage not in arguments.cells:
             found.append((t, None, t._storage))

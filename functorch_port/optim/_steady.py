@@ -44,6 +44,10 @@ class Kind(NamedTuple):
     slots: tuple[str | None, ...]
     numbers: tuple[str, ...] = ()
 
+    def entries(self) -> list[str]:
+        """Names of all state entries in use."""
+        return [k for k in (*self.slots, *self.numbers) if k is not None]
+
 
 #: of a group: its kind
 KindOf: TypeAlias = Callable[[dict[str, Any]], Kind]
@@ -78,6 +82,9 @@ class Steady:
         self.joints = [joint for update in self.updates for piece in update.pieces for joint in piece.joints]
         self.numbers = [number.joint for run in self.runs for number in run.numbers]
         self.everything = [*self.joints, *self.numbers]
+        states = [state[k] for run in self.runs for state in run.states for k in run.kind.entries()]
+        self.states, self.cells = states, list(map(_storage_of, states))
+        self.epoch = tracing.epoch
         #: whether it has taken a step
         self.stepped = False
 
@@ -91,7 +98,7 @@ class Steady:
             for p, grad, state in entries:
                 params.append(p)
                 grads.append(grad)
-                kept += [state.get(k) for k in (*kind.slots, *kind.numbers) if k is not None]
+                kept += map(state.get, kind.entries())
                 if any(t is None or kind_of(t._storage)[0] for t in map(state.get, kind.numbers)):
                     return None
         if not params or not all(type(t) is Tensor for t in kept):
@@ -118,6 +125,10 @@ class Steady:
                 return False
         if any(p._kept_grad is not None for p in self.idle):
             return False
+        if self.epoch != tracing.epoch:  # a tensor may look at another Storage now
+            if list(map(_storage_of, self.states)) != self.cells:
+                return False
+            self.epoch = tracing.epoch
         if not all(map(_is_whole, self.everything)):
             if not (all(map(_is_whole, self.numbers)) and all(map(Joint.join, self.joints))):
                 return False

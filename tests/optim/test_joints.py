@@ -611,3 +611,39 @@ def test_large_parameters_and_other_devices_types_keep_their_own():
     step()
     assert sorted(len(joint.members) for joint in joints_of(step)) == [5] * 9
     assert type(optimizer.state[params[0]]["exp_avg"]._storage.held) is not Part
+
+
+def _give_data(lib, state, new):
+    state.data = new
+
+
+def _set(lib, state, new):
+    state.set_(new)
+
+
+def _write_through_an_alias(lib, state, new):
+    state.detach().mul_(3)
+
+
+@pytest.mark.parametrize("change", [_give_data, _set, _write_through_an_alias])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("count", [2, 10])
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
+def test_state_that_gets_other_data(name, options, count, compiled, change):
+    """A step sees the Storage that a tensor of the state looks at now, joined or not."""
+    found = []
+    for lib in (torch, ft):
+        params = [lib.nn.Parameter(lib.full((4, 3), float(k), dtype=lib.float64)) for k in range(count)]
+        optimizer = getattr(lib.optim, name)(params, **options)
+        step = optimizer.step if lib is torch or not compiled else ft.compile(optimizer.step)
+        for k in range(6):
+            for i, p in enumerate(params):
+                p.grad = lib.full((4, 3), 0.1 * i + k, dtype=lib.float64)
+            step()
+            if k in (2, 4):
+                for entry in optimizer.state[params[1]].values():
+                    change(lib, entry, lib.full_like(entry, 3.0 + k))
+        tensors = [*params, *(t for p in params for t in optimizer.state[p].values() if t is not None)]
+        found.append([t.detach().double().numpy() for t in tensors])
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11)
