@@ -86,8 +86,6 @@ ALL_IMPORTS = {module: {*imports(module)} for module in SOURCES}
 IMPORTS = {
     module: sorted({name for name, _ in found if name in SOURCES}) for module, found in ALL_IMPORTS.items()
 }
-#: imports inside a function of what is loaded anyway, with the reason
-ALLOWED = {"_trace.names -> _random.generator": "the file is being rewritten"}
 
 
 def against_the_order() -> Iterator[str]:
@@ -155,7 +153,7 @@ def test_imports_inside_functions_are_of_what_is_not_loaded() -> None:
         for name, is_later in imported
         if is_later and name in there
     }
-    assert found <= {*ALLOWED}, "move the import to the top of the file"
+    assert found == set(), "move the import to the top of the file"
 
 
 def test_the_check_sees_what_there_is() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from .._array.joint import Joint
 from .._array.storage import Storage
 from .._base import alive
+from .._random.generator import default_generator
 from .._tensor.tensor import Tensor
 from .stateful import kind_of, kinds
 
@@ -86,8 +87,6 @@ def closures(fn: Callable[..., Any]) -> set[int]:
 
 
 def _generators() -> dict[Storage, str]:
-    from .._random.generator import default_generator
-
     return {default_generator.key_storage: "default_generator"}
 
 
