@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._base.jaxprs import is_literal
 from .._base.tuning import tuning
 from . import placing, tracing
 from .donation import at_once
@@ -53,9 +54,8 @@ class Joint:
 
     def __init__(self, members: Sequence[Storage], on_host: bool = False) -> None:
         self.members, self.on_host = tuple(members), on_host
-        arrays = self._arrays()
-        self.kinds = list(map(_kind, arrays))
-        self.cell = Storage(self._joined(arrays))
+        self.kinds = list(map(_kind, self._arrays()))
+        self.cell = Storage(jax.ShapeDtypeStruct((0,), self.kinds[0][1]))  # `join` gives it the array
         self.parts = [Part(self, number) for number in range(len(self.members))]
         self.is_whole = False
         self.writes = 0
@@ -119,11 +119,8 @@ class Joint:
         seen, pieces, made = self._pieces
         if seen() is not array:
             pieces, made = cut_on_host(np.array(array), self.shapes), {}
-            self._pieces = (
-                weakref.ref(array),
-                pieces,
-                made,
-            )  # to hold the array would keep it from being donated
+            # a weak reference, as to hold the array would keep it from being donated
+            self._pieces = weakref.ref(array), pieces, made
         if on_host:
             return pieces[number]
         if number not in made:
@@ -220,13 +217,13 @@ def operations(shapes: tuple[tuple[int, ...], ...], dtype: Any) -> tuple[Any, An
     return made[0].jaxpr.eqns[0], made[1].jaxpr.eqns[0]
 
 
-def joined_again(eqn: Any, cuts: dict[Any, tuple[Any, int]]) -> Any:
-    """The array of which an operation joins all pieces, or None. ``cuts`` is for what was cut so far."""
+def joined_again(eqn: Any, cuts: dict[Any, Any]) -> Any:
+    """The array of which an operation joins all pieces, or None. ``cuts`` has the operation that cut each piece so far."""
     name = eqn.params.get("name")
     if name == joint_cut.__name__:
-        cuts.update((piece, (eqn, k)) for k, piece in enumerate(eqn.outvars))
-    elif name == joint_join.__name__ and all(not hasattr(x, "val") for x in eqn.invars):
-        whole = cuts.get(eqn.invars[0], (None, 0))[0]
-        if whole is not None and list(eqn.invars) == list(whole.outvars):
-            return whole.invars[0]
+        cuts.update(dict.fromkeys(eqn.outvars, eqn))
+    elif name == joint_join.__name__ and not is_literal(eqn.invars[0]):
+        cutting = cuts.get(eqn.invars[0])
+        if cutting is not None and list(eqn.invars) == list(cutting.outvars):
+            return cutting.invars[0]
     return None

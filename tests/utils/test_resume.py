@@ -215,9 +215,8 @@ def test_a_signal_saves_at_the_end_of_the_step(tmp_path):
 
 
 def test_a_second_signal_ends_at_once(tmp_path):
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a process in the background ignores it
+    # a process that a shell starts in the background ignores it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         _second_signal(tmp_path)
     finally:
