@@ -218,7 +218,7 @@ def operations(shapes: tuple[tuple[int, ...], ...], dtype: Any) -> tuple[Any, An
 
 
 def joined_again(eqn: Any, cuts: dict[Any, Any]) -> Any:
-    """The array of which an operation joins all pieces, or None. ``cuts`` has the operation that cut each piece so far."""
+    """The array of which an operation joins all pieces, or None. ``cuts`` notes what cut each piece."""
     name = eqn.params.get("name")
     if name == joint_cut.__name__:
         cuts.update(dict.fromkeys(eqn.outvars, eqn))
