@@ -183,7 +183,7 @@ class Compiled:
         begun: list[Overlay] = []
         program = None
         try:
-            before = set(map(id, variables_cells(self._fn)))  # a reference would keep state from being packed
+            before = variables_cells(self._fn)
             program, first, overlay = self._traced(leaves, tree, begun)
             apart = beside_views(leaves).isdisjoint(i for i, _, _ in program.effects.args)
             if not apart or first.changes_containers:
@@ -194,8 +194,7 @@ class Compiled:
                     programs.plainly = True
                     self._warn_of_containers()
                 return _PLAINLY
-            after = variables_cells(self._fn)
-            stayed = {cell for cell in after if id(cell) in before and cell not in overlay.inside}
+            stayed = {cell for cell in before & variables_cells(self._fn) if cell not in overlay.inside}
             program.guards.bind(leaves, stayed.union(*(p.guards.states for p in self.programs())))
             self.traces += 1
             self.reasons.append(why)

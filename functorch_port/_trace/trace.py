@@ -56,7 +56,7 @@ def trace(
     It has to be run for the `FirstCall` next.
 
     With ``join`` the program counts an optimizer's steps once where parameters have the same count, and has the state
-    of small parameters together (see `optim.packed`). With ``checks`` it makes the checks of values that eager mode
+    of small parameters joined (see `_array.joint`). With ``checks`` it makes the checks of values that eager mode
     makes (see `checking`).
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. ``begun`` gets what
     can put it back later. Only one thread at a time traces: a trace takes in all state, and puts numbers of its own in

@@ -70,9 +70,9 @@ def join_state(optimizer: Any) -> None:
         kind = optimizer._kind_of(group)
         if kind is None:
             continue
-        slots = [k for k in kind.slots if k is not None]
+        slots = kind.used()
         states = [(p, p, optimizer.state.get(p) or optimizer._premade.get(p) or {}) for p in group["params"]]
-        whole = [entry for entry in states if _fits(entry, (*slots, *kind.numbers))]
+        whole = [entry for entry in states if _fits(entry, kind.entries())]
         for entries in by_numbers(kind.numbers, whole):
             some = [[entries[i] for i in where] for where in chunks(entries, slots)[0]]
             for k in slots:

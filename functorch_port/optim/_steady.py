@@ -44,9 +44,13 @@ class Kind(NamedTuple):
     slots: tuple[str | None, ...]
     numbers: tuple[str, ...] = ()
 
+    def used(self) -> list[str]:
+        """The slots in use."""
+        return [k for k in self.slots if k is not None]
+
     def entries(self) -> list[str]:
         """Names of all state entries in use."""
-        return [k for k in (*self.slots, *self.numbers) if k is not None]
+        return [*self.used(), *self.numbers]
 
 
 #: of a group: its kind
@@ -327,7 +331,7 @@ class Piece:
     def __init__(self, run: Run, number: int, where: Sequence[int], joined: bool) -> None:
         self.run, self.where = number, where
         slots = run.kind.slots
-        columns = [[run.states[i][k] for i in where] for k in slots if k is not None]
+        columns = [[run.states[i][k] for i in where] for k in run.kind.used()]
         joints = [Joint.of([t._storage for t in column]) for column in columns] if joined else []
         joined = bool(joints) and None not in joints
         self.joints: list[Any] = joints if joined else []
@@ -420,7 +424,7 @@ def _pieces(runs: Sequence[Run]) -> list[list[Piece]]:
     most = tuning.update_parameters if total <= tuning.update_parameters else tuning.joint_members
     room = most
     for number, run in enumerate(runs):
-        joined, loose = chunks(run.entries, [k for k in run.kind.slots if k is not None])
+        joined, loose = chunks(run.entries, run.kind.used())
         parts = [(where, True) for where in joined]
         parts += [(loose[i : i + most], False) for i in range(0, len(loose), most)]
         for where, together in parts:
