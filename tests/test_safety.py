@@ -204,6 +204,7 @@ def test_an_interrupt_where_jax_changes_its_trace():
 
 
 def test_the_torch_stream_is_where_it_was():
+    ft.manual_seed(0)  # one draw in 4,096 drops all, and the step then changes nothing
     layer = ft.nn.Linear(3, 3)
     optimizer = ft.optim.SGD(layer.parameters(), lr=0.1)
 
