@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import Any
 
 import jax
+import numpy as np
 
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
 from . import tracing
 
-__all__ = ["as_array", "form_of", "is_guarded", "often", "on_device", "put"]
+__all__ = ["as_array", "form_of", "is_guarded", "often", "on_device", "put", "twin"]
 
 
 @jax.jit
@@ -58,6 +60,20 @@ def on_device(host: Any) -> Any:
         except RecursionError:  # JAX takes a first call that a signal has interrupted for one that goes on
             pass
     return jax.device_put(host.copy(order="C"))
+
+
+_twins: dict[int, tuple[weakref.ref[np.ndarray], Any]] = {}
+
+
+def twin(host: np.ndarray) -> Any:
+    """A numpy array, to which nobody writes, as a `jax.Array`: the same one as long as the numpy array lives."""
+    key = id(host)
+    found = _twins.get(key)
+    if found is not None and found[0]() is host:
+        return found[1]
+    made = on_device(host)
+    _twins[key] = weakref.ref(host, lambda _: _twins.pop(key, None)), made
+    return made
 
 
 _forms: Bounded[Any, int] = Bounded(tuning.cached_facts)

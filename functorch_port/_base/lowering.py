@@ -12,18 +12,21 @@ Reference: https://docs.jax.dev/en/latest/jax-primitives.html
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 from jax.interpreters import batching, mlir
 
+from .modes import OfThread
+
 if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "Passes", "at_first_use", "compiler_options", "define", "formula_of", "function_of", "has_way", "ready",
+    "Passes", "at_first_use", "compiler_options", "define", "formula_of", "formulas_alone", "function_of", "has_way", "ready",
     "register", "register_passes",
 ]  # fmt: skip
 
@@ -91,8 +94,32 @@ def register(
     mlir.register_lowering(primitive, lowered, platform=platform, cacheable=not each)
 
 
+class _Formulas(OfThread):
+    """
+    Attributes:
+        alone: whether no platform has a way of its own in what is traced now.
+    """
+
+    alone = False
+
+
+_formulas_of_thread = _Formulas()
+
+
+@contextmanager
+def formulas_alone() -> Iterator[None]:
+    """Have the calling thread trace the formulas of primitives, for what is not to be a program of XLA."""
+    before, _formulas_of_thread.alone = _formulas_of_thread.alone, True
+    try:
+        yield
+    finally:
+        _formulas_of_thread.alone = before
+
+
 def has_way(primitive: Primitive, *arguments: Any) -> bool:
     """Whether a platform has a way of its own for such arguments, in the program that is being made."""
+    if _formulas_of_thread.alone:
+        return False
     ready()
     suits = _suits.get(primitive)
     return suits is not None and suits(*arguments)

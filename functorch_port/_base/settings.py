@@ -82,6 +82,12 @@ VARIABLES = {
         "jax or torch",
         "random numbers in compiled functions: from a JAX key, or PyTorch's stream",
     ),
+    "TIER": Variable(
+        "auto",
+        _one_of("auto", "numpy", "compiled"),
+        "auto, numpy or compiled",
+        "what is new on a CPU: auto: runs by numpy until it is compiled; numpy: always; compiled: never",
+    ),
     "X64": Variable(True, _switch, _A_SWITCH, "float64 and int64 are real; 0 stores 32 bits"),
 }
 

@@ -30,6 +30,14 @@ class Tuning:
         numpy_leaves: gradients of more leaves than this go to a compiled optimizer next, so that they are not put into
             numpy.
 
+        tier: "auto": what is new runs by numpy until compiling it pays; "numpy": always, where numpy has a program;
+            "compiled": never, but for small tensors.
+        background: whether a thread compiles what pays. If not, it is compiled before the program goes on.
+        compilation_time, compilation_each: microseconds that it takes to compile a program, and for each operation in
+            it.
+        operation_time: microseconds that an operation on its own takes beside the arithmetic.
+        compilation_share: of that time, what may be lost by numpy before a program is compiled.
+
         replay_after: how often eager operations run one by one before they become a program; 0: always, and nothing is
             lazy.
         waiting_elements: elements of lazy values, in all; beyond it operations run at once.
@@ -104,6 +112,13 @@ class Tuning:
     numpy_time: float = 40.0
     numpy_products: int = 1 << 18
     numpy_leaves: int = 2
+
+    tier: str = _setting("TIER")
+    background: bool = True
+    compilation_time: float = 50_000.0
+    compilation_each: float = 15_000.0
+    operation_time: float = 20.0
+    compilation_share: float = 0.25
 
     replay_after: int = _setting("REPLAY_AFTER")
     waiting_elements: int = 1 << 28

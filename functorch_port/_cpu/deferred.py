@@ -16,14 +16,14 @@ from typing import Any
 
 import jax
 
-from .._array import tracing
+from .._array import executor, placing, tracing
 from .._array.storage import Storage
-from .._array.value import LAZY, Lazy, computed
+from .._array.value import HOST, LAZY, Lazy, Twin
 from .._base import determinism
 from .._base.bounded import Bounded
 from .._base.modes import OfThread
 from .._base.tuning import tuning
-from .._tensor.avals import NUMBERS, avals_of
+from .._tensor.avals import NUMBERS
 from .._tensor.node import FREED
 from .._tensor.node import _sequence as _sequence
 from . import numpy_programs as host
@@ -32,6 +32,7 @@ __all__ = [
     "Call",
     "Deferred",
     "may_wait",
+    "ran",
     "run",
     "scope",
     "unrun",
@@ -74,7 +75,7 @@ class _Waiting:
 
 
 waiting = _Waiting()
-#: plans with the shapes and dtypes with which a call of them ran by itself
+#: plans with the shapes and dtypes with which a compiled program of them ran by itself
 ran: Bounded[Any, bool] = Bounded(tuning.cached_facts)
 
 
@@ -157,9 +158,8 @@ class Call:
             self.done(self._of(values))
 
     def _of(self, values: Sequence[Any]) -> Sequence[Any]:
-        ran[self.plan, avals_of(values)] = True
-        out, self.kept = self.plan.run_recorded(self.mask, computed(values))
-        return out if type(out) is tuple or type(out) is list else (out,)
+        _, out, self.kept = executor.current.run_at_once(self.plan, values, self.mask)
+        return [*out] if type(out) is tuple or type(out) is list else [out]
 
 
 class Deferred(Lazy):
@@ -178,14 +178,36 @@ class Deferred(Lazy):
 
     def array(self, cell: Storage | None = None) -> jax.Array:
         """The value, computed now if it was not before."""
+        found = self.found()
+        if found.__class__ in HOST:
+            made = placing.on_device(found)
+            self.call.results[self.number] = made  # type: ignore[index]
+            if cell is not None and cell.held is self:
+                cell.held = Twin(found, made)
+            return made
+        if cell is not None and cell.held is self:
+            cell.held = found
+        return found
+
+    def found(self) -> Any:
+        """The value where it was computed: a numpy array, or JAX's."""
         if self.call.results is None:
             run([self.call])
         found = self.call.results[self.number]  # type: ignore[index]
         if found is None:  # a backward pass of another thread has used it up
             raise RuntimeError(FREED)
-        if cell is not None and cell.held is self:
+        return found
+
+    def look(self, cell: Storage) -> Any:
+        found = self.found()
+        if cell.held is self:
             cell.held = found
         return found
+
+    def host(self, cell: Storage) -> Any:
+        results = self.call.results
+        found = None if results is None else results[self.number]
+        return found if found.__class__ in HOST else None
 
     def peek(self, cell: Storage) -> Any:
         return self if self.call.results is None else self.array(cell)
@@ -244,7 +266,7 @@ def may_wait(values: Sequence[Any]) -> bool:
         return False
     for value in values:
         cls = value.__class__
-        if cls in LAZY or cls in NUMBERS:
+        if cls in LAZY or cls in NUMBERS or cls in HOST:
             continue
         if cls not in _arrays:
             if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):

@@ -15,8 +15,9 @@ from .._array.storage import Storage
 from .._array.value import HOST, LAZY, computed
 from .._base.strides import REINTERPRET
 from .._tensor import anomaly
+from .._tensor.avals import avals_of
 from .._tensor.node import _sequence as _sequence
-from . import deferred, numpy_programs, shared, small_calls
+from . import deferred, numpy_programs, shared, small_calls, tiers
 from .deferred import Call, may_wait, scope, waiting
 
 __all__ = ["CpuExecutor"]
@@ -30,14 +31,9 @@ class CpuExecutor(Executor):
     def run(
         self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None
     ) -> Ran:
-        key = numpy_programs.key_of(values)
-        if key is not None:
-            found = numpy_programs.computed(plan, key, values)
-            if found is not None:
-                return values, found, None
-        kinds = {*map(type, values)}
-        if not kinds.isdisjoint(HOST):
-            values = [getattr(t, "_value", t) if v.__class__ in HOST else v for v, t in zip(values, tensors)]
+        found = self.on_host(plan, values)
+        if found is not None:
+            return values, found, None
         if plan.view and plan.name not in REINTERPRET:
             if may_wait(values):
                 out = deferred.view(plan, values)
@@ -51,17 +47,44 @@ class CpuExecutor(Executor):
                 call.number = next(_sequence)
                 scope.calls.append(call)  # type: ignore[union-attr]
                 return values, outs, None
-        if not kinds.isdisjoint(LAZY):
+        if may_wait(values) and tiers.are_used():
+            found = tiers.at_once(plan, values, lambda: self._compiled(plan, values, tensors, mask))
+            if found is not None:
+                return values, found, None
+        return self._compiled(plan, values, tensors, mask)
+
+    def _compiled(
+        self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None
+    ) -> Ran:
+        """As `run`, by a compiled program, now."""
+        values = [getattr(t, "_value", t) if v.__class__ in HOST else v for v, t in zip(values, tensors)]
+        if not LAZY.isdisjoint(map(type, values)):
             if mask is None or plan.keeps is None:
                 found = _programs().through_views(plan, values)
                 if found is not None:
                     return values, found, None
             values = computed(values)
-        return self.run_at_once(plan, values, mask)
+        return super().run_at_once(plan, values, mask)
+
+    def run_at_once(self, plan: Any, values: Sequence[Any], mask: Sequence[bool] | None) -> Ran:
+        if may_wait(values) and tiers.are_used():
+            compiled = lambda: super(CpuExecutor, self).run_at_once(plan, computed(values), mask)
+            found = tiers.at_once(plan, values, compiled)
+            if found is not None:
+                return values, found, None
+        deferred.ran[plan, avals_of(values)] = True
+        return super().run_at_once(plan, computed(values), mask)
 
     def compute(self, plan: Any, values: Sequence[Any]) -> Any:
         found = self.on_host(plan, values)
-        if found is None and not LAZY.isdisjoint(map(type, values)):
+        if found is None and may_wait(values) and tiers.are_used():
+            found = tiers.at_once(plan, values, lambda: self._computed(plan, values))
+        return self._computed(plan, values) if found is None else found
+
+    def _computed(self, plan: Any, values: Sequence[Any]) -> Any:
+        """As `compute`, by a compiled program."""
+        found = None
+        if not LAZY.isdisjoint(map(type, values)):
             found = _programs().through_views(plan, values)
         return super().compute(plan, values) if found is None else found
 
@@ -92,7 +115,13 @@ class CpuExecutor(Executor):
 
     def on_host(self, plan: Any, values: Sequence[Any]) -> Any:
         key = numpy_programs.key_of(values)
-        return None if key is None else numpy_programs.computed(plan, key, values)
+        if key is None:
+            return None
+        found = numpy_programs.computed(plan, key, values)
+        if found is None and plan.view and tiers.are_used():
+            state = tiers.tiered(plan, values)  # of a value that is in numpy anyway
+            found = None if state is None else numpy_programs.run(state.bound.run, values)
+        return found
 
     def host_function(
         self, fn: Callable[..., Any], arguments: Sequence[Any], most: int, time: float

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
-from .._array import tracing
+from .._array import placing, tracing
 from .._array.donation import on_one_cpu
 from .._array.limits import Latest, tidy
 from .._base import memory
@@ -26,8 +27,8 @@ from .._base.tuning import tuning
 from .._tensor.avals import avals_of
 from .._tensor.plan import Plan
 from .._tensor.pullback import Pullback, pullback_of
-from . import compiler_options, deferred
-from .deferred import Call, Deferred, ran, scope, unrun
+from . import compiler_options, deferred, tiers
+from .deferred import Call, Deferred, scope, unrun
 
 __all__ = [
     "Numbered",
@@ -44,8 +45,8 @@ __all__ = [
 
 #: key -> its program
 _programs: dict[Any, Plan] = {}
-#: hash of a key -> how often it has come without a program: a key is as long as what it stands for
-_seen: Bounded[int, int] = Bounded(tuning.cached_facts)
+#: hash of a key -> what may be lost before there is a program: a key is as long as what it stands for
+_left: Bounded[int, float] = Bounded(tuning.cached_facts)
 #: the programs there, with their keys
 _keys: dict[Plan, Any] = {}
 
@@ -55,7 +56,7 @@ def _drop(program: Plan) -> None:
     key = _keys.pop(program)
     if _programs.get(key) is program:
         del _programs[key]
-        _seen[hash(key)] = tuning.replay_after
+        _left[hash(key)] = 0.0
 
 
 _kept: Latest[Plan] = Latest(lambda: tuning.cached_passes, _drop)
@@ -73,42 +74,74 @@ _large = _Large()
 
 
 def found(
-    key: Any, make: Callable[[], Callable[..., list[Any]]], arguments: Sequence[Any], calls: Sequence[Call]
+    key: Any,
+    make: Callable[[], Callable[..., list[Any]]],
+    arguments: Sequence[Any],
+    calls: Sequence[Call],
+    operations: int,
 ) -> Plan | None:
-    """The program with this key, or None if there is to be none yet.
+    """The program with this key, or None if there is none yet.
 
     Args:
         key: what decides about it.
         make: gives its function, of arguments of any dtypes.
-        arguments: of which it will be called, and more.
+        arguments: of which it will be called.
         calls: the operations in it that were put off.
+        operations: how many there are in it.
     """
     program = _programs.get(key)
-    if program is None:
-        number = hash(key)
-        times = _seen.get(number, 0)
-        if not times and _are_new(calls):
-            times = tuning.replay_after
-        if times < tuning.replay_after or not _pays(arguments, calls):
-            _seen[number] = min(times + 1, tuning.replay_after)
-            return None
-        fn = make()
-        program = _programs[key] = Plan(fn, "program", "BackwardBackward0")
-        if _elements(arguments, calls) > tuning.program_small:
-            _large.programs += 1
-            program.jit = _OfTypes(fn)
-        _keys[program] = key
-        _kept.add(program, len(calls) + len(arguments))
-    else:
+    if program is not None:
         _kept.use(program)
-    return program
+        return program
+    number = hash(key)
+    left = _left.get(number)
+    if left is None:
+        left = tiers.price(operations) if tiers.are_used() else float(tuning.replay_after)
+    if left > 0 and _are_new(calls):
+        left = 0.0
+    if left > 0:
+        _left[number] = left - (tiers.loss(calls, operations) if tiers.are_used() else 1.0)
+        return None
+    if not _pays(arguments, calls):
+        return None
+    fn = make()
+    program = Plan(fn, "program", "BackwardBackward0")
+    is_large = _elements(arguments, calls) > tuning.program_small
+    if is_large:
+        _large.programs += 1
+        program.jit = _OfTypes(fn)
+
+    def there() -> None:
+        _programs[key] = program
+        _keys[program] = key
+        _kept.add(program, operations + len(arguments))
+
+    if not tiers.are_used() or _are_new(calls):
+        there()
+        return program
+    _left[number] = float("inf")
+    given = [*arguments]  # the caller's list may grow
+    tiers.compiled_later(lambda: _tried(program, given), there)
+    return _programs.get(key)
+
+
+def _tried(program: Plan, arguments: Sequence[Any]) -> Any:
+    with tracing.x64():
+        return memory.run(program.jit, arguments)
 
 
 def _are_new(calls: Sequence[Call]) -> bool:
     """Whether to compile the operations one by one would take longer: 100 ms for each that is new, with its pullback,
-    and a third of it, or less where operations are alike, for each in a program.
+    and a third of it, or less where operations are alike, for each in a program. What numpy computes is not compiled.
     """
-    new = {key for call in calls if (key := (call.plan, avals_of(call.values or ()))) not in ran}
+    numpys = tiers.are_used()
+    new = set()
+    for call in calls:
+        values = call.values or ()
+        if not (numpys and tiers.tiered(call.plan, values)):
+            key = (call.plan, avals_of(values))
+            if key not in deferred.ran:
+                new.add(key)
     return len(calls) < tuning.program_new * len(new)
 
 
@@ -182,6 +215,8 @@ class Numbered:
                     places.append((at, value.number))
                     continue
                 value = value.array()
+            elif value.__class__ is np.ndarray and value.size > tuning.numpy_elements:
+                value = placing.twin(value)
             places.append(None)
             self.arguments.append(value)
         return tuple(places)
@@ -343,7 +378,8 @@ def _as_one(calls: dict[Call, Sequence[Any]]) -> bool:
     def make() -> Callable[..., list[Any]]:
         return lambda *flat: given(forward, replayed(forward, iter(flat))[0])
 
-    program = found(("forward", forward, numbered.shapes()), make, numbered.arguments, list(calls))
+    key = ("forward", forward, numbered.shapes())
+    program = found(key, make, numbered.arguments, list(calls), len(calls))
     if program is None:
         return False
     with tracing.x64():

@@ -144,13 +144,12 @@ def _attempt(
     backward = _describe(order, index, saved, numbered)
     missing = tuple([old is None for old in olds])
     key = (starts, ends, missing, forward, backward, numbered.shapes())
-    flat = numbered.arguments
-    make = lambda: _function(forward, backward, len(flat), starts, ends, missing)
-    program = found(key, make, flat, list(calls))
+    count = len(numbered.arguments)
+    make = lambda: _function(forward, backward, count, starts, ends, missing)
+    flat = [*numbered.arguments, *gradients, *[old for old in olds if old is not None]]
+    program = found(key, make, flat, list(calls), len(order) + len(calls))
     if program is None:
         return None
-    flat += gradients
-    flat += [old for old in olds if old is not None]
     results = None
     if wanted is not None or len(leaves) <= tuning.numpy_leaves:
         small = host.key_of(flat)

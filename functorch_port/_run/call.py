@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -18,6 +18,7 @@ from .._base.layout import SparseOperand
 from .._base.tuning import tuning
 from .._tensor import errors, grad_mode, saved
 from .._tensor.avals import NUMBERS
+from .._tensor.family import Family
 from .._tensor.overriding import noticed
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap
@@ -47,6 +48,7 @@ class Op:
         self.positional = spec.positional
         self.kind_of = dict(zip(spec.params, spec.kinds, strict=True))
         self.plans: Bounded[Any, Plan] = Bounded(tuning.cached_plans)
+        self.families: Bounded[Any, Family] = Bounded(tuning.cached_plans)
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
         self.__wrapped__ = spec.fn
@@ -167,7 +169,8 @@ class Op:
 
         pure.__name__ = pure.__qualname__ = spec.name
         node = spec.node if isinstance(spec.node, str) else spec.node(static)
-        plan = Plan(pure, spec.name, node, spec)
+        family, numbers = self._family(slots, static)
+        plan = Plan(pure, spec.name, node, spec, family=family, numbers=numbers)
         show_saved(node_class(plan.node), spec.params)
         plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}
         plan.saves, plan.slots = {} if spec.name in saved.RULES else None, slots
@@ -186,6 +189,23 @@ class Op:
         elif spec.view:
             plan.edge_order = ((0, False),)
         return plan
+
+    def _family(self, slots: dict[str, Any], static: dict[str, Any]) -> tuple[Family, tuple[int, ...]]:
+        """The plans whose static arguments differ in whole numbers only, and those of this one."""
+        numbers: list[int] = []
+        form = {name: _without_numbers(value, numbers) for name, value in static.items()}
+        key = (dtypes._default, config.key, tuple(slots.items()), _typed(tuple(form.items())))
+        family = self.families.get(key)
+        if family is None:
+            fn = self.spec.fn
+
+            def of(numbers: Sequence[Any]) -> Callable[..., Any]:
+                left = iter(numbers)
+                whole = {name: _with_numbers(value, left) for name, value in form.items()}
+                return lambda *values: fn(**{n: _fill(s, values) for n, s in slots.items()}, **whole)
+
+            family = self.families[key] = Family(of)
+        return family, tuple(numbers)
 
 
 def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
@@ -252,6 +272,29 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") ->
         dyn.append(a)
     else:
         raise TypeError(wrong)
+
+
+_NUMBER = object()
+
+
+def _without_numbers(value: Any, numbers: list[int]) -> Any:
+    """A static argument with a mark in place of each whole number, which is added to ``numbers``."""
+    if type(value) is int:
+        numbers.append(value)
+        return _NUMBER
+    return tuple([_without_numbers(v, numbers) for v in value]) if type(value) is tuple else value
+
+
+def _typed(form: Any) -> Any:
+    """The same with types, as Python has 1 equal True and 1.0."""
+    return tuple(map(_typed, form)) if type(form) is tuple else (type(form), form)
+
+
+def _with_numbers(value: Any, numbers: Iterator[Any]) -> Any:
+    """The inverse."""
+    if value is _NUMBER:
+        return next(numbers)
+    return tuple([_with_numbers(v, numbers) for v in value]) if type(value) is tuple else value
 
 
 def _slots(value: Any, start: int) -> Any:

@@ -10,7 +10,7 @@ import jax
 from .._array import tracing
 from .._base.jaxprs import pruned
 
-__all__ = ["NUMBERS", "aval_of", "avals_of", "looks_at", "shapes_of"]
+__all__ = ["NUMBERS", "aval_of", "avals_of", "looks_at"]
 
 NUMBERS = frozenset({bool, int, float, complex})
 
@@ -23,12 +23,6 @@ def avals_of(values: Sequence[Any]) -> tuple[Any, ...]:
     """Shapes and dtypes of those that are no numbers."""
     kinds = [getattr(v, "aval", v) for v in values if v.__class__ not in NUMBERS]
     return tuple([(kind.shape, kind.dtype) for kind in kinds if hasattr(kind, "dtype")])
-
-
-def shapes_of(fn: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """Shapes and dtypes of the results of ``fn``."""
-    with tracing.x64():
-        return jax.eval_shape(fn, *_avals(args))
 
 
 def looks_at(fn: Callable[..., Any], args: Sequence[Any], holes: Sequence[bool] = ()) -> list[bool]:

@@ -16,7 +16,8 @@ import jax
 from .._base import config, memory
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
-from .avals import avals_of, looks_at, shapes_of
+from .avals import avals_of, looks_at
+from .family import Family
 from .pullback import Residuals, forward_and_pullback, pull, pull_kept
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class Plan:
     saves: dict[Mask, tuple[int, ...]] | None = None
     #: whether it is itself a pullback
     pulls: bool = False
+    #: the plans that differ in ``numbers`` only, which are whole numbers among the static arguments
+    family: Family | None = None
+    numbers: tuple[int, ...] = ()
     #: by masks what was derived from it
     derived: dict[Any, Any] = field(default_factory=dict)
     #: by shapes those of the results, and what a backend remembers
@@ -74,7 +78,9 @@ class Plan:
     backend: Bounded[Any, Any] = field(default_factory=_by_shape)
 
     def __post_init__(self) -> None:
-        self.fn = config.by_our_rules(self.fn)
+        self.fn = fn = config.by_our_rules(self.fn)
+        if self.family is None:
+            self.family = Family(lambda numbers: fn)
         spec = self.spec
         if spec is not None:
             self.eager, self.view, self.differentiable = spec.eager, spec.view, spec.differentiable
@@ -87,7 +93,15 @@ class Plan:
         plan = self.derived.get((mask, holes))
         if plan is None:
             fn = functools.partial(pull, self.fn, mask, holes)
-            plan = Plan(fn, f"{self.name}_backward", f"{self.node[:-1]}Backward0", pulls=True)
+            family = self.family.backward(mask, holes)
+            plan = Plan(
+                fn,
+                f"{self.name}_backward",
+                f"{self.node[:-1]}Backward0",
+                pulls=True,
+                family=family,
+                numbers=self.numbers,
+            )
             self.derived[mask, holes] = plan
         return plan
 
@@ -111,7 +125,8 @@ class Plan:
         key = avals_of(values)
         found = self._shapes.get(key)
         if found is None:
-            found = self._shapes[key] = shapes_of(self.fn, values)
+            traced, sizes = self.family.find(values, self.numbers)
+            found = self._shapes[key] = traced.shapes(sizes)
         return found
 
     def reads(self, mask: Mask, holes: Mask, args: Sequence[Any]) -> list[bool]:

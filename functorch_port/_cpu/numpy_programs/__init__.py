@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextvars
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,16 +20,21 @@ import numpy as np
 from ..._array import fits, tracing
 from ..._array.value import HOST
 from ..._base import device, dtypes, settings
+from ..._base.sizes import is_known
 from ..._base.tuning import tuning
 from ..._tensor.avals import NUMBERS
-from .values import DTYPES
-from .writer import Writer
+from .values import DTYPES, Unsupported
+from .writer import Program, Writer
 
 __all__ = [
+    "Bound",
+    "bound",
+    "computed",
     "enabled",
     "function",
     "is_only_cpu",
     "keeps",
+    "key_of",
     "on_cpu",
     "quiet",
     "run",
@@ -100,10 +105,10 @@ def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def computed(plan: Any, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
-    """The results of a plan for values with this key, as numpy arrays; None if it must be compiled."""
+    """The results of a plan for small values with this key, as numpy arrays; None if they are not computed so."""
     program = plan.backend.get(key)
     if program is None:
-        program = plan.backend[key] = (enabled() and not plan.eager and function(plan.fn, values)) or False
+        program = plan.backend[key] = _small(plan, values) or False
     if program is False:
         return None
     try:
@@ -112,39 +117,97 @@ def computed(plan: Any, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
         return run(program, values)
 
 
+def _small(plan: Any, values: Sequence[Any]) -> Callable[..., Any] | None:
+    """A program for values like these, where it costs less than the call of a compiled one."""
+    found = bound(plan, values) if enabled() and not plan.eager else None
+    return found.run if found is not None and found.is_small else None
+
+
 #: numpy's warnings about overflow, division by zero and NaN are off in here, and nowhere else
 quiet = contextvars.Context()
 quiet.run(np.seterr, all="ignore")
 
 
-def function(
-    fn: Callable[..., Any],
-    args: Sequence[Any],
-    most: int | None = None,
-    time: float | None = None,
-) -> Callable[..., Any] | None:
-    """``fn`` for numpy arrays of these shapes and dtypes (and numbers), or None if it must be compiled.
+class Bound(NamedTuple):
+    """A program for arguments of certain shapes and dtypes.
 
-    That is so with arrays of more than ``most`` elements, and if it would take more than ``time`` microseconds; the
-    defaults are those of `tuning`.
+    Attributes:
+        run: a function of them.
+        time: microseconds that it takes, by an estimate.
+        elements, products: of its largest array, and multiply-adds of its largest product.
     """
+
+    run: Callable[..., Any]
+    time: float
+    elements: int
+    products: int
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it costs less than the call of a compiled program."""
+        return (
+            self.elements <= tuning.numpy_elements
+            and self.time <= tuning.numpy_time
+            and self.products <= tuning.numpy_products
+        )
+
+
+def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
+    """A plan as a program for values like these; None if it must be compiled."""
     try:
-        avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
-        with tracing.x64():
-            closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*avals)
-        if len(shapes if isinstance(shapes, tuple | list) else (shapes,)) != len(closed.out_avals):
-            return None  # some of the results are None
-        most = tuning.numpy_elements if most is None else most
-        time = tuning.numpy_time if time is None else time
-        program = Writer(closed, type(shapes), most).function(time)
-        outs = run(program, args)
-        for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):
-            if out.shape != aval.shape or out.dtype != aval.dtype:
-                return None
+        traced, sizes = plan.family.find(values, plan.numbers)
+        if traced.backend is None:
+            traced.backend = _written(traced.closed, traced.results, traced.symbols, sizes, values) or False
+            traced.closed = None
+        program = traced.backend
     except (
         Exception
     ):  # an error in the operation itself is raised again, with its own words, by the compiled form
         return None
+    if program is False:
+        return None
+    return Bound(functools.partial(program.run, *sizes) if sizes else program.run, *program.facts(*sizes))
+
+
+def function(
+    fn: Callable[..., Any], args: Sequence[Any], most: int, time: float
+) -> Callable[..., Any] | None:
+    """``fn`` for numpy arrays of these shapes and dtypes (and numbers), or None if it must be compiled.
+
+    That is so with arrays of more than ``most`` elements, and if it would take more than ``time`` microseconds.
+    """
+    try:
+        avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
+        with tracing.x64():
+            closed, results = jax.make_jaxpr(fn, return_shape=True)(*avals)
+        program = _written(closed, results, 0, (), args)
+    except Exception:
+        return None
+    if program is None:
+        return None
+    cost, elements, products = program.facts()
+    is_small = cost <= time and elements <= most and products <= tuning.numpy_products
+    return program.run if is_small else None
+
+
+def _written(
+    closed: Any, results: Any, symbols: int, sizes: Sequence[int], args: Sequence[Any]
+) -> Program | None:
+    """The program of a jaxpr. It is tried with these arguments."""
+    if len(results if isinstance(results, tuple | list) else (results,)) != len(closed.out_avals):
+        return None  # some of the results are None
+    try:
+        program = Writer(closed, type(results)).program(symbols)
+    except Unsupported:
+        return None
+    outs = run(
+        functools.partial(program.run, *sizes), [np.asarray(a) if hasattr(a, "dtype") else a for a in args]
+    )
+    for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):
+        if out.ndim != aval.ndim or out.dtype != aval.dtype:
+            return None
+        if any(n != size for n, size in zip(out.shape, aval.shape) if is_known(size)):
+            return None
     return program
 
 

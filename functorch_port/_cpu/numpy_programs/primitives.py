@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._base import sizes
 from ..._base.tuning import tuning
+from .helpers import ones_of
 from .values import Unsupported, Value
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _in_shape(w: Writer, x: Value, aval: Any, shape: tuple[int, ...]) -> Value:
     x = x.of or x
     if shape == x.shape:
         return x.like(aval)
-    new = w._emit(f"{w._array(x)}.reshape({shape})", aval, shape, [x], 0.3)
+    new = w._emit(f"{w._array(x)}.reshape({sizes.text(shape)})", aval, shape, [x], 0.3)
     if new.const is None:
         new.of = x
     return new
@@ -70,14 +71,17 @@ def _indexed(w: Writer, aval: Any, x: Value, slices: Sequence[str]) -> Value:
 def _slice(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     p, aval = eqn.params, eqn.outvars[0].aval
     steps = p["strides"] or (1,) * len(p["start_indices"])
-    parts = [f"{a}:{b}:{s}" for a, b, s in zip(p["start_indices"], p["limit_indices"], steps, strict=True)]
+    bounds = zip(p["start_indices"], p["limit_indices"], steps, strict=True)
+    parts = [":".join(map(sizes.text, part)) for part in bounds]
     return _indexed(w, aval, ins[0], parts) if parts else ins[0]
 
 
 def _split(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
     outs, at, axis = [], 0, eqn.params["axis"]
     for var, size in zip(eqn.outvars, eqn.params["sizes"], strict=True):
-        outs.append(_indexed(w, var.aval, ins[0], [":"] * axis + [f"{at}:{at + size}"]))
+        outs.append(
+            _indexed(w, var.aval, ins[0], [":"] * axis + [f"{sizes.text(at)}:{sizes.text(at + size)}"])
+        )
         at += size
     return outs
 
@@ -113,30 +117,29 @@ def _reducing(ufunc: str, kinds: str, typed: bool = False) -> Callable[..., Valu
         axis = "None" if len(axes) == x.aval.ndim else str(axes[0] if len(axes) == 1 else axes)
         kind = f", {w._dtype(aval.dtype)}" if typed else ""
         text = f"np.{ufunc}.reduce({w._array(x)}, {axis}{kind})"
-        return w._emit(text, aval, aval.shape, [x], 2.2 + math.prod(x.aval.shape) * 1e-3)
+        return w._emit(text, aval, aval.shape, [x], 2.2, (x.aval.shape, 1e-3))
 
     return rule
 
 
-@functools.cache
-def _ones(dtype: np.dtype, bits: int) -> np.ndarray:
-    return np.ones(1 << bits, dtype)
-
-
 def _sum(w: Writer, x: Value, aval: Any, axes: tuple[int, ...]) -> Value | None:
-    """A sum over the first or the last dimensions, as a product with ones: a third of `numpy.add.reduce`'s time."""
+    """A sum over the first or the last dimensions; None for others."""
     shape, rank, out = tuple(x.aval.shape), x.aval.ndim, tuple(aval.shape)
-    count, rest = math.prod(shape[d] for d in axes), math.prod(out)
     first, last = axes == tuple(range(len(axes))), axes == tuple(range(rank - len(axes), rank))
     if x.aval.dtype != aval.dtype or not (first or last):
         return None
-    w.names[ones := f"ones{aval.dtype.name}{count}"] = _ones(aval.dtype, count.bit_length())[:count]
-    flat = (count,) if first and last else (rest, count) if last else (count, rest)
-    text = w._array(x) if flat == shape else f"{w._array(x)}.reshape({flat})"
-    text = f"{text}.dot({ones})" if last else f"{ones}.dot({text})"
-    if len(out) > 1:
-        text += f".reshape({out})"
-    return w._emit(text, aval, out, [x], 0.9 + count * rest * 0.2e-3)
+    count, rest = math.prod(shape[d] for d in axes), math.prod(out)
+    if sizes.is_known((count, rest)) and count <= tuning.row_part:
+        w.names[ones := f"ones{aval.dtype.name}{count}"] = ones_of(count, aval.dtype)
+        flat = (count,) if first and last else (rest, count) if last else (count, rest)
+        text = w._array(x) if flat == shape else f"{w._array(x)}.reshape({flat})"
+        text = f"{text}.dot({ones})" if last else f"{ones}.dot({text})"
+        if len(out) > 1:
+            text += f".reshape({out})"
+        return w._emit(text, aval, out, [x], 0.9, (shape, 0.2e-3))
+    kind, number = ("last", rank - len(axes)) if last else ("first", len(axes))
+    text = f"_sum_{kind}({w._array(x)}, {sizes.text(shape)}, {number}, {w._dtype(aval.dtype)})"
+    return w._emit(text, aval, out, [x], 1.5, (shape, 0.2e-3))
 
 
 def _arg(name: str) -> Callable[..., Value]:
@@ -199,7 +202,7 @@ def _select(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     if which.aval.dtype != np.bool_ or len(cases) != 2:
         raise Unsupported("a choice of many")
     no, yes = cases
-    shape = np.broadcast_shapes(which.shape, no.shape, yes.shape)
+    shape = sizes.broadcast(which.shape, no.shape, yes.shape)
     extreme = _extreme(w, which, no, yes) if aval.dtype.kind == "f" and shape == no.shape else None
     if extreme is not None:
         return w._emit(extreme, aval, shape, [no, yes], 0.9)
@@ -216,10 +219,14 @@ def _select(w: Writer, eqn: Any, ins: list[Value]) -> Value:
 
 def _iota(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     aval, dim = eqn.outvars[0].aval, eqn.params["dimension"]
+    if not sizes.is_known(aval.shape[dim]):
+        shape = [n if d == dim else 1 for d, n in enumerate(aval.shape)]
+        text = f"_count_up({sizes.text(aval.shape[dim])}, {dim}, {aval.ndim}, {w._dtype(aval.dtype)})"
+        return w._emit(text, aval, shape, [], 1.5)
     column = np.arange(aval.shape[dim], dtype=aval.dtype).reshape(
         [-1 if d == dim else 1 for d in range(aval.ndim)]
     )
-    return w._constant(np.broadcast_to(column, aval.shape), aval)
+    return w._constant(column, aval)
 
 
 def _concatenate(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -239,8 +246,7 @@ def _product(w: Writer, eqn: Any, ins: list[Value]) -> Value:
         raise Unsupported("a product of integers")
     a, b = (w._whole(v) for v in ins)
     inner = math.prod(a.aval.shape[d] for d in contract[0])
-    if math.prod(aval.shape) * inner > tuning.numpy_products:
-        raise Unsupported("a large product")
+    w.products.append((*aval.shape, inner))
     free = [
         [d for d in range(v.aval.ndim) if d not in c and d not in t]
         for v, c, t in zip((a, b), contract, batch, strict=True)
@@ -252,10 +258,10 @@ def _product(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     flat = (*outer, rows, columns)
     text = f"np.matmul({left}, {right})" if outer else f"{left}.dot({right})"
     if flat != tuple(aval.shape):
-        text += f".reshape({tuple(aval.shape)})"
+        text += f".reshape({sizes.text(tuple(aval.shape))})"
     if not aval.shape:
         text += "[()]"
-    return w._emit(text, aval, aval.shape, [a, b], 2.5 + math.prod(flat) * inner * 3e-5)
+    return w._emit(text, aval, aval.shape, [a, b], 2.5, ((*flat, inner), 3e-5))
 
 
 def _ordered(w: Writer, x: Value, order: tuple[int, ...], shape: tuple[int, ...]) -> str:
@@ -263,7 +269,7 @@ def _ordered(w: Writer, x: Value, order: tuple[int, ...], shape: tuple[int, ...]
     if order != tuple(range(len(order))):
         text += f".transpose({order})"
     if shape != tuple(x.aval.shape[d] for d in order):
-        text += f".reshape({shape})"
+        text += f".reshape({sizes.text(shape)})"
     return text
 
 
@@ -292,7 +298,7 @@ def _padding(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     if not any(n for c in eqn.params["padding_config"] for n in c):
         return ins[0]
     x, value, aval = w._whole(ins[0]), ins[1], eqn.outvars[0].aval
-    config = tuple(tuple(int(n) for n in c) for c in eqn.params["padding_config"])
+    config = sizes.text(tuple(eqn.params["padding_config"]))
     return w._emit(f"_pad({w._array(x)}, {value.text}, {config})", aval, aval.shape, [x, value], 4.0)
 
 
@@ -304,8 +310,9 @@ def _dynamic_slice(w: Writer, eqn: Any, ins: list[Value]) -> Value:
             slices.append(":")
             continue
         given = (_is_made(w, start, "convert_element_type") or [start])[0]  # whatever its type
-        begin = w._emit(f"_start({given.text}, {size}, {extent})", start.aval, (), [given], 0.3)
-        slices.append(f"{begin.text}:{begin.text} + {size}")
+        bounds = f"{sizes.text(size)}, {sizes.text(extent)}"
+        begin = w._emit(f"_start({given.text}, {bounds})", start.aval, (), [given], 0.3)
+        slices.append(f"{begin.text}:{begin.text} + {sizes.text(size)}")
         needs.append(begin)
     return w._emit(f"{w._array(x)}[{', '.join(slices)}]", aval, aval.shape, needs, 0.3) if slices else x
 
@@ -343,11 +350,10 @@ def _along(w: Writer, eqn: Any, x: Value, at: Value) -> tuple[int, str, Value]:
     else:
         if offset or count != rank or list(batch) != rest or list(rows) != rest:
             raise Unsupported("gather")
-        grids = [
-            np.arange(x.aval.shape[dim]).reshape([-1 if k == dim else 1 for k in range(rank)]) for dim in rest
-        ]
-        w.names[name := f"g{len(w.names)}"] = tuple(grids)
-        others = name
+        others = f"_grids({sizes.text(tuple(x.aval.shape))}, {axis})"
+        if sizes.is_known(tuple(x.aval.shape)):
+            w.names[name := f"g{len(w.names)}"] = eval(others, w.names)
+            others = name
     return axis, others, index
 
 
@@ -365,7 +371,7 @@ def _scatter_add(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     x, update, aval = w._whole(ins[0]), w._whole(ins[2]), eqn.outvars[0].aval
     axis, others, at = _along(w, eqn, x, ins[1])
     text = f"_add_along({w._array(x)}, {axis}, {others}, {w._array(at)}, {w._array(update)})"
-    return w._emit(text, aval, aval.shape, [x, at, update], 8.0 + math.prod(update.aval.shape) * 0.01)
+    return w._emit(text, aval, aval.shape, [x, at, update], 8.0, (update.aval.shape, 0.01))
 
 
 def _stack(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -386,7 +392,13 @@ def _sort(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
         raise Unsupported("sorting by keys")
     x, aval = w._whole(ins[0]), eqn.outvars[0].aval
     text = f"np.sort({w._array(x)}, {eqn.params['dimension']})"
-    return [w._emit(text, aval, aval.shape, [x], 4.0 + math.prod(aval.shape) * 0.01)]
+    return [w._emit(text, aval, aval.shape, [x], 4.0, (aval.shape, 0.01))]
+
+
+def _size(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    aval = eqn.outvars[0].aval
+    text = f"{w._dtype(aval.dtype)}.type({sizes.text(eqn.params['dim'])})"
+    return w._emit(text, aval, (), [], 0.3)
 
 
 def _same(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
@@ -405,6 +417,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "cummin": _cumulative("minimum"),
     "cumprod": _cumulative("multiply"),
     "cumsum": _cumulative("add"),
+    "dim_as_value": _size,
     "dot_general": _product,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,

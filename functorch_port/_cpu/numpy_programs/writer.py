@@ -6,30 +6,59 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ..._array import tracing
-from ..._base import lowering
+from ..._base import lowering, sizes
 from ..._base.jaxprs import inlined, pruned, walk
 from ..elements import ELEMENTS
 from .helpers import HELPERS
 from .primitives import RULES
 from .values import DTYPES, Unsupported, Value
 
-__all__ = ["Writer"]
+__all__ = ["Program", "Writer"]
+
+
+def _folds(shape: Any) -> bool:
+    """Whether a constant of this shape is computed when the program is written, and kept."""
+    return sizes.is_known(tuple(shape)) and math.prod(shape) <= 1 << 14
+
+
+class Program(NamedTuple):
+    """What was written.
+
+    Attributes:
+        run: a function of the symbols and then the arrays and numbers, to an array or a tuple of them.
+        facts: a function of the symbols: microseconds that it takes, by an estimate, the elements of its largest array,
+            and the multiply-adds of its largest product.
+    """
+
+    run: Callable[..., Any]
+    facts: Callable[..., tuple[float, int, int]]
 
 
 class Writer:
-    """Writes a jaxpr as the source of a Python function, one line per primitive."""
+    """Writes a jaxpr as the source of a Python function, one line per primitive.
 
-    def __init__(self, closed: Any, kind: type, most: int) -> None:
-        self.most = most
+    Args:
+        closed: the jaxpr. Some sizes in it may be symbols.
+        kind: of what the function gives, an array or a tuple of them.
+
+    Raises:
+        Unsupported: for what is not written in numpy.
+    """
+
+    def __init__(self, closed: Any, kind: type) -> None:
         self.names: dict[str, Any] = dict(HELPERS)
         self.lines: list[tuple[str, str, set[int]]] = []
-        self.cost: list[float] = []
+        #: of each line microseconds beside those for each element, and shapes with microseconds for each element
+        self.costs: list[tuple[float, list[tuple[Any, float]]]] = []
+        #: the shapes of all arrays, and of the multiply-adds of products
+        self.shapes: set[tuple[Any, ...]] = set()
+        self.products: list[tuple[Any, ...]] = []
         #: what was computed already
         self.seen: dict[tuple[str, Any], Value] = {}
         #: by the text of a value the primitive that it comes from, with its arguments and parameters
@@ -41,29 +70,48 @@ class Writer:
         self.outs = [self._whole(out) for out in self._run(closed, inputs)]
         self.kind = kind
 
-    def function(self, time: float) -> Callable[..., Any]:
-        """The function: positional arguments to an array or a tuple of them."""
+    def program(self, symbols: int) -> Program:
+        """The program, with so many symbols."""
         live = {out.line for out in self.outs if out.line is not None}
         for number in reversed(range(len(self.lines))):
             if number in live:
                 live |= self.lines[number][2]
-        if sum(self.cost[n] for n in live) > time:
-            raise Unsupported("too long")
-        body = [f"    {name} = {text}" for n, (name, text, _) in enumerate(self.lines) if n in live]
+        names = [f"n{k}" for k in range(symbols)]
         results = ", ".join(self._array(out) for out in self.outs)
-        many = issubclass(self.kind, tuple | list)
-        body.append(f"    return ({results},)" if many else f"    return {results}")
-        source = "\n".join([f"def program({', '.join(self.inputs)}):", *body])
+        source = [
+            f"def program({', '.join([*names, *self.inputs])}):",
+            *[f"    {name} = {text}" for n, (name, text, _) in enumerate(self.lines) if n in live],
+            f"    return ({results},)" if issubclass(self.kind, tuple | list) else f"    return {results}",
+            f"def facts({', '.join(names)}):",
+            f"    return {self._facts(live)}",
+        ]
         made: dict[str, Any] = {}
-        exec(compile(source, "<host program>", "exec"), made)
-        code = made["program"].__code__  # most of the names are of what is computed already
+        exec(compile("\n".join(source), "<host program>", "exec"), made)
+        return Program(*[self._closed(made[name].__code__) for name in ("program", "facts")])
+
+    def _closed(self, code: Any) -> FunctionType:
+        """A function that holds what its code names; most of the names are of what is computed already."""
         return FunctionType(code, {name: self.names[name] for name in code.co_names if name in self.names})
+
+    def _facts(self, live: set[int]) -> str:
+        once = sum(self.costs[n][0] for n in live)
+        each: dict[str, float] = {}
+        for n in live:
+            for shape, time in self.costs[n][1]:
+                size = sizes.text(math.prod(shape))
+                each[size] = each.get(size, 0.0) + time
+        time = " + ".join([f"{once:.1f}", *[f"{cost:.3g} * {size}" for size, cost in each.items()]])
+        largest, products = (
+            {sizes.text(math.prod(s)) for s in shapes} for shapes in (self.shapes, self.products)
+        )
+        return f"({time}, max({', '.join(['0', '0', *sorted(largest)])}), max({', '.join(['0', '0', *sorted(products)])}))"
 
     # ------------------------------------------------------------- building
 
     def _checked(self, aval: Any) -> Any:
-        if aval.dtype not in DTYPES or math.prod(aval.shape) > self.most:
+        if aval.dtype not in DTYPES:
             raise Unsupported(str(aval))
+        self.shapes.add(tuple(aval.shape))
         return aval
 
     def _constant(self, value: Any, aval: Any) -> Value:
@@ -110,7 +158,7 @@ class Writer:
         if element is not None:
             if any(v.aval.dtype.kind not in element.kinds for v in ins):
                 raise Unsupported(name)
-            shape = np.broadcast_shapes(*(v.shape for v in ins))
+            shape = sizes.broadcast(*[v.shape for v in ins])
             text = element.numpy.format(*(self._operand(v, shape) for v in ins))
             return [self._emit(text, aval, shape, ins, 0.9)]
         rule = RULES.get(name)
@@ -119,9 +167,15 @@ class Writer:
         found = rule(self, eqn, ins)
         return found if isinstance(found, list) else [found]
 
-    def _emit(self, text: str, aval: Any, shape: Any, needs: Sequence[Value], cost: float) -> Value:
-        """A line that computes a value; at once if it does not depend on the arguments."""
-        if all(v.const is not None for v in needs):
+    def _emit(
+        self, text: str, aval: Any, shape: Any, needs: Sequence[Value], once: float, *each: Any
+    ) -> Value:
+        """A line that computes a value; at once if it does not depend on the arguments.
+
+        Args:
+            once, each: what it costs (see `costs`), besides 0.4 ns for each element of the result.
+        """
+        if needs and _folds(shape) and all(v.const is not None for v in needs):
             with np.errstate(all="ignore"):
                 return self._constant_like(eval(text, self.names), aval)
         known = self.seen.get((text, aval.dtype))
@@ -130,7 +184,7 @@ class Writer:
         lines = {v.line for v in needs if v.line is not None}
         name = f"v{len(self.lines)}"
         self.lines.append((name, text, lines))
-        self.cost.append((cost if shape else min(cost, 0.5)) + math.prod(shape) * 0.4e-3)
+        self.costs.append((once if shape else min(once, 0.5), [(tuple(shape), 0.4e-3), *each]))
         made = self.seen[text, aval.dtype] = Value(name, aval, shape, None, len(self.lines) - 1)
         return made
 
@@ -160,10 +214,11 @@ class Writer:
         """The value with all the elements its shape says."""
         if value.shape == tuple(value.aval.shape):
             return value
-        if value.const is not None:
+        if value.const is not None and _folds(value.aval.shape):
             whole = np.broadcast_to(value.const, value.aval.shape)
             return self._constant(np.ascontiguousarray(whole), value.aval)
-        text = f"_full({value.text}, {tuple(value.aval.shape)}, {self._dtype(value.aval.dtype)})"
+        shape = sizes.text(tuple(value.aval.shape))
+        text = f"_full({self._array(value)}, {shape}, {self._dtype(value.aval.dtype)})"
         return self._emit(text, value.aval, value.aval.shape, [value], 1.2)
 
     def _dtype(self, dtype: Any) -> str:

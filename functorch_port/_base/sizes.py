@@ -1,0 +1,55 @@
+"""Sizes that a trace does not know: symbols of `jax.export`, and how they are written in Python.
+
+Reference: https://docs.jax.dev/en/latest/export/shape_poly.html
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["ARITHMETIC", "broadcast", "is_known", "symbols", "text"]
+
+
+@functools.cache
+def symbols(count: int) -> tuple[Any, ...]:
+    """Sizes ``n0``, ``n1`` and so on, each at least 2."""
+    if not count:
+        return ()
+    from jax import export
+
+    names = [f"n{k}" for k in range(count)]
+    return export.symbolic_shape(",".join(names), constraints=[f"{name} >= 2" for name in names])
+
+
+def is_known(size: Any) -> bool:
+    """Whether a size is a number, or each of some sizes is."""
+    if isinstance(size, tuple | list):
+        return all(map(is_known, size))
+    return hasattr(size, "__index__")
+
+
+def text(sizes: Any) -> str:
+    """The Python expression of a size, or of a tuple of them, in terms of the symbols' names."""
+    if isinstance(sizes, tuple | list):
+        inner = ", ".join(map(text, sizes))
+        return f"({inner},)" if len(sizes) == 1 else f"({inner})"
+    return str(int(sizes)) if is_known(sizes) else f"({str(sizes).replace('^', '**')})"
+
+
+#: what such an expression may call, besides Python's own
+ARITHMETIC = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b}
+
+
+def broadcast(*shapes: Sequence[Any]) -> tuple[Any, ...]:
+    """The shape that arrays of these shapes have together. A size that is not known is never 1."""
+    rank = max(map(len, shapes))
+    found = [1] * rank
+    for shape in shapes:
+        for k, size in enumerate(shape, rank - len(shape)):
+            if found[k] == 1:
+                found[k] = size
+            elif not (size == 1 or size == found[k]):
+                raise ValueError(f"shapes {shapes} do not broadcast")
+    return tuple(found)

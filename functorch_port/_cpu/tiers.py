@@ -1,0 +1,163 @@
+"""The policy of tiers: what is new runs by numpy, and is compiled when it has come often enough.
+
+A program of XLA takes 30 ms and more to compile, for each shape. A program of numpy (`numpy_programs`) serves all
+sizes. So an operation with arguments of new sizes, or a sequence of operations that has not come before, runs by
+numpy's programs. What that costs more than a compiled program is added up, by estimates. When it comes to a share of
+what the compilation takes, a thread compiles, and the compiled program takes over when it is there. What numpy has no
+program for is compiled at once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._array.value import HOST, LAZY
+from .._base import determinism
+from .._base.tuning import tuning
+from .._tensor.avals import NUMBERS
+from . import numpy_programs
+
+__all__ = ["Tiered", "are_used", "at_once", "compiled_later", "loss", "on_host", "price", "tiered", "wait"]
+
+
+def are_used() -> bool:
+    """Whether what is new runs by numpy. Not where results must not depend on how often something came before."""
+    return tuning.tier != "compiled" and not determinism.state["on"] and numpy_programs.enabled()
+
+
+# ------------------------------------------------------------------ single operations
+
+
+class Tiered:
+    """An operation for arguments of certain shapes and dtypes, which runs by numpy until it is compiled.
+
+    Attributes:
+        bound: the program.
+        left: microseconds that it may lose against a compiled one before that is made.
+    """
+
+    __slots__ = ("bound", "left")
+
+    def __init__(self, bound: numpy_programs.Bound) -> None:
+        self.bound = bound
+        self.left = price(1)
+
+    def loss(self) -> float:
+        """Microseconds that a run takes longer than that of a compiled program, by an estimate."""
+        return max(self.bound.time - tuning.numpy_time, 0.0) * 0.5
+
+
+def loss(calls: Sequence[Any], operations: int) -> float:
+    """Microseconds that a sequence of operations takes longer than a compiled program, by an estimate."""
+    times = [state.bound.time for call in calls if (state := tiered(call.plan, call.values or ()))]
+    return tuning.operation_time * operations + sum(times)
+
+
+def price(operations: int) -> float:
+    """Microseconds that may be lost before so many operations are compiled as one program."""
+    if tuning.tier == "numpy":
+        return float("inf")
+    return tuning.compilation_share * (tuning.compilation_time + tuning.compilation_each * operations)
+
+
+def tiered(plan: Any, values: Sequence[Any]) -> Tiered | None:
+    """An operation for values like these; None if it is compiled, or has no program of numpy's."""
+    key = (_kind(values),)
+    state = plan.backend.get(key)
+    if state is None:
+        bound = None if plan.eager else numpy_programs.bound(plan, values)
+        state = plan.backend[key] = Tiered(bound) if bound is not None else False
+    return state or None
+
+
+def _kind(values: Sequence[Any]) -> tuple[Any, ...]:
+    kind: list[Any] = []
+    for v in values:
+        if v.__class__ in NUMBERS:
+            kind.append(v.__class__)
+        else:
+            kind.append(v.shape)
+            kind.append(v.dtype)
+    return tuple(kind)
+
+
+def on_host(values: Sequence[Any]) -> list[Any]:
+    """The values as numpy's; those of `jax.Array` share its memory."""
+    return [
+        v
+        if v.__class__ in HOST or v.__class__ in NUMBERS
+        else np.asarray(v.found() if v.__class__ in LAZY else v)
+        for v in values
+    ]
+
+
+def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any]) -> Any:
+    """The results of an operation by numpy; None if it is to run compiled.
+
+    Args:
+        plan: the `Plan`.
+        values: its arguments: arrays, lazy values, numbers.
+        compiled: runs the compiled operation.
+    """
+    state = tiered(plan, values)
+    if state is None:
+        return None
+    out = numpy_programs.run(state.bound.run, on_host(values))
+    if out is None:
+        return None
+    state.left -= state.loss()
+    if state.left < 0 and not plan.view:
+        state.left = float("inf")
+        key = (_kind(values),)
+        compiled_later(compiled, lambda: plan.backend.__setitem__(key, False))
+    return out
+
+
+# ------------------------------------------------------------------ compilation in the background
+
+
+class _Compiler:
+    """
+    Attributes:
+        pool: the thread.
+        waiting: what it has to do.
+    """
+
+    pool: ThreadPoolExecutor | None = None
+    waiting: set[Future[None]] = set()
+
+
+def compiled_later(run: Callable[[], Any], done: Callable[[], Any]) -> None:
+    """Have a thread run what compiles as it runs first, and then ``done``.
+
+    With ``tuning.background`` off it is done now.
+    """
+
+    def work() -> None:
+        with contextlib.suppress(Exception):  # it is raised where the program runs next
+            jax.block_until_ready(run())
+        done()
+
+    if not tuning.background:
+        work()
+        return
+    if _Compiler.pool is None:
+        _Compiler.pool = ThreadPoolExecutor(1, "functorch_port compiles")
+        atexit.register(_Compiler.pool.shutdown, wait=True, cancel_futures=True)
+    future = _Compiler.pool.submit(work)
+    _Compiler.waiting.add(future)
+    future.add_done_callback(_Compiler.waiting.discard)
+
+
+def wait() -> None:
+    """Wait until everything is compiled that was to be."""
+    for future in list(_Compiler.waiting):
+        with contextlib.suppress(BaseException):
+            future.result()

@@ -1,0 +1,214 @@
+"""One trace for all sizes: what is known of a pure function for arrays of any sizes.
+
+A pure function is traced by JAX when it meets arguments of new dtypes and dimensions. When other sizes come, it is
+traced once more with symbols (https://docs.jax.dev/en/latest/export/shape_poly.html) in place of the sizes that have
+changed, and that trace serves all further ones. A size stays a number as long as it is always the same. 0 and 1 are
+never symbols, as JAX broadcasts a size of 1. Equal sizes are one symbol, and a trace takes those for different that are
+different symbols, or a symbol and a number: it is used only where they are, since a function may compare them.
+
+Where a function needs to know a size (it asks whether one is larger than another), it is traced for each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+
+from .._array import tracing
+from .._base import config, lowering
+from .._base.bounded import Bounded
+from .._base.sizes import ARITHMETIC, symbols, text
+from .._base.tuning import tuning
+from .pullback import pull
+
+__all__ = ["Family", "Traced"]
+
+Mask = tuple[bool, ...]
+
+
+class Family:
+    """Pure functions that differ only in whole numbers among their static arguments, such as sizes.
+
+    Args:
+        of: from these numbers to the pure function.
+    """
+
+    __slots__ = ("_backward", "_known", "of")
+
+    def __init__(self, of: Callable[[Sequence[Any]], Callable[..., Any]]) -> None:
+        self.of = of
+        self._backward: dict[tuple[Mask, Mask], Family] = {}
+        self._known: Bounded[Any, _Known] = Bounded(tuning.cached_kinds)
+
+    def backward(self, mask: Mask, holes: Mask) -> Family:
+        """That of the pullbacks (see `Plan.backward`)."""
+        found = self._backward.get((mask, holes))
+        if found is None:
+            found = self._backward[mask, holes] = Family(
+                lambda numbers: partial(pull, self.of(numbers), mask, holes)
+            )
+        return found
+
+    def find(self, values: Sequence[Any], numbers: Sequence[int]) -> tuple[Traced, tuple[int, ...]]:
+        """The trace for such values, and what its symbols are.
+
+        Args:
+            values: arrays of any kind, and Python numbers.
+            numbers: of the function.
+
+        Raises:
+            whatever the function raises for such values.
+        """
+        kind: list[Any] = []
+        sizes: dict[int, int] = {}
+        for v in values:
+            shape = getattr(v, "shape", None)
+            if shape is None:
+                kind.append(v.__class__)
+                continue
+            kind.append(v.dtype)
+            for n in shape:
+                kind.append(n if n < 2 else _SIZE + sizes.setdefault(n, len(sizes)))
+        for n in numbers:
+            kind.append(n if n < 2 else _SIZE + sizes.setdefault(n, len(sizes)))
+        key = tuple(kind)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _Known()
+        given = [*sizes]
+        for traced in known.traces:
+            env = traced.sizes_of(given)
+            if env is not None:
+                return traced, env
+        return known.trace(self.of, values, numbers, given)
+
+
+#: what the numbers of sizes begin with in a key: no size is that large
+_SIZE = 1 << 62
+
+
+class _Known:
+    """The traces for arguments of some dtypes and dimensions, of which the same are equal; those with symbols first.
+
+    Sizes are listed here in the order in which they come first, without 0 and 1.
+
+    Attributes:
+        samples: sizes that have come.
+        failed: patterns with which the function cannot be traced.
+    """
+
+    __slots__ = ("failed", "samples", "traces")
+
+    def __init__(self) -> None:
+        self.failed: list[list[int]] = []
+        self.samples: list[list[int]] = []
+        self.traces: list[Traced] = []
+
+    def trace(
+        self, of: Callable[..., Any], values: Sequence[Any], numbers: Sequence[int], sizes: list[int]
+    ) -> tuple[Traced, tuple[int, ...]]:
+        """A new trace for these sizes, with symbols if they are not the first."""
+        pattern = sizes
+        if self.samples:
+            pattern = _pattern([*self.samples, sizes])
+            if pattern not in self.failed and all(pattern != traced.pattern for traced in self.traces):
+                try:
+                    new = Traced(of, values, numbers, pattern)
+                except Exception as e:  # it asks for a size; with numbers an error is told in its own words
+                    self.failed.append(pattern); import os, traceback; os.environ.get("DBG") and (traceback.print_exc(limit=-4) or print("PATTERN", pattern))
+                else:
+                    self.traces.insert(0, new)
+                    if (env := new.sizes_of(sizes)) is not None:
+                        self._note(sizes)
+                        return new, env
+        new = Traced(of, values, numbers, sizes)
+        symbolic = [traced for traced in self.traces if traced.symbols]
+        concrete = [traced for traced in self.traces if not traced.symbols]
+        self.traces = [*symbolic, *concrete[-_SAMPLES:], new]
+        self._note(sizes)
+        return new, ()
+
+    def _note(self, sizes: list[int]) -> None:
+        if len(self.samples) < _SAMPLES:
+            self.samples.append(sizes)
+
+
+#: sizes of which one is remembered, and traces of single ones
+_SAMPLES = 8
+
+
+def _pattern(samples: Sequence[Sequence[int]]) -> list[int]:
+    """For each size the number, if it is the same in all samples, else -1 - k for the symbol number k."""
+    symbol = itertools.count(-1, -1)
+    columns = zip(*samples, strict=True)
+    return [column[0] if len(set(column)) == 1 else next(symbol) for column in columns]
+
+
+class Traced:
+    """The trace of a pure function.
+
+    Attributes:
+        pattern: the sizes it is for, as `_Known` lists them: numbers, or -1 - k for the symbol number k.
+        symbols: how many there are.
+        closed: the jaxpr; None when a backend has made of it what it needs.
+        results: shapes and dtypes of the results, with symbols.
+        backend: what a backend has made of it.
+    """
+
+    __slots__ = ("_results", "backend", "closed", "pattern", "results", "symbols")
+
+    def __init__(
+        self, of: Callable[..., Any], values: Sequence[Any], numbers: Sequence[int], pattern: Sequence[int]
+    ) -> None:
+        self.pattern = list(pattern)
+        self.symbols = -min([0, *pattern])
+        self.backend: Any = None
+        names = symbols(self.symbols)
+        sizes: dict[int, Any] = {}
+        given = iter([names[-1 - p] if p < 0 else p for p in pattern])
+
+        def size(n: int) -> Any:
+            if n > 1 and n not in sizes:
+                sizes[n] = next(given)
+            return sizes.get(n, n)
+
+        avals = [
+            jax.ShapeDtypeStruct([*map(size, v.shape)], v.dtype) if hasattr(v, "shape") else v for v in values
+        ]
+        fn = config.by_our_rules(of([*map(size, numbers)]))
+        with tracing.x64(), lowering.formulas_alone():
+            self.closed, self.results = jax.make_jaxpr(fn, return_shape=True)(*avals)
+        self._results: Callable[..., Any] | None = None
+
+    def sizes_of(self, sizes: list[int]) -> tuple[int, ...] | None:
+        """What the symbols are for these sizes; None if it is for others."""
+        if not self.symbols:
+            return () if self.pattern == sizes else None
+        env = []
+        for p, n in zip(self.pattern, sizes):
+            if p < 0:
+                env.append(n)
+            elif p != n:
+                return None
+        return tuple(env)
+
+    def shapes(self, env: tuple[int, ...]) -> Any:
+        """Shapes and dtypes of the results."""
+        if not env:
+            return self.results
+        if self._results is None:
+            leaves, tree = jax.tree.flatten(self.results)
+            source = ", ".join(text(tuple(leaf.shape)) for leaf in leaves)
+            names = ", ".join(f"n{k}" for k in range(self.symbols))
+            shapes = eval(f"lambda {names}: ({source},)", dict(ARITHMETIC))
+            dtypes = [leaf.dtype for leaf in leaves]
+            self._results = lambda *env: jax.tree.unflatten(
+                tree, [jax.ShapeDtypeStruct(s, d) for s, d in zip(shapes(*env), dtypes, strict=True)]
+            )
+        return self._results(*env)
+
+
