@@ -112,6 +112,19 @@ class Executor:
         """The results of a plan for numpy arrays and numbers, as numpy arrays; None if it is not computed there."""
         return None
 
+    def early(self, plan: Any, values: Sequence[Any]) -> Any:
+        """The results of a plan by what needs no compilation, as numpy arrays; None if there is no such way."""
+        return None
+
+    def patience(self, operations: int) -> float:
+        """Microseconds that may be lost by `early` before so many operations are compiled as one program."""
+        return 0.0
+
+    def compiled_later(self, run: Callable[[], Any], done: Callable[[], Any]) -> None:
+        """Have what compiles as it runs first run in the background, and then ``done``."""
+        run()
+        done()
+
     def host_function(
         self, fn: Callable[..., Any], arguments: Sequence[Any], most: int, time: float
     ) -> Callable[..., Any] | None:

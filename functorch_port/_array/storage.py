@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .._base import inside
+from .._base.tuning import tuning
 from . import tracing
 from .placing import on_device
 from .value import HOST, OTHERS, VALUES, Twin
@@ -84,9 +85,9 @@ class Storage:
             return held.array(self)
         with jax.ensure_compile_time_eval(), tracing.x64():
             made = on_device(held)
-        twin = Twin(held, made)
+        kept = Twin(held, made) if held.size <= tuning.numpy_elements else made
         if self.held is held:  # no other thread was faster
-            self.held = twin
+            self.held = kept
         return made
 
     def host(self) -> Any:

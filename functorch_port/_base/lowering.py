@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "Passes", "at_first_use", "compiler_options", "define", "formula_of", "formulas_alone", "function_of", "has_way", "ready",
-    "register", "register_passes",
+    "Passes", "at_first_use", "compiler_options", "define", "formula_of", "formulas_alone", "function_of", "has_way",
+    "ready", "register", "register_passes",
 ]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}

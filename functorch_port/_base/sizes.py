@@ -9,18 +9,23 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["ARITHMETIC", "broadcast", "is_known", "symbols", "text"]
+__all__ = ["ARITHMETIC", "MOST", "broadcast", "is_known", "symbols", "text"]
+
+
+#: positions in larger dimensions have 64 bits
+MOST = 2**31 - 1
 
 
 @functools.cache
 def symbols(count: int) -> tuple[Any, ...]:
-    """Sizes ``n0``, ``n1`` and so on, each at least 2."""
+    """Sizes ``n0``, ``n1`` and so on, each from 2 to `MOST`."""
     if not count:
         return ()
     from jax import export
 
     names = [f"n{k}" for k in range(count)]
-    return export.symbolic_shape(",".join(names), constraints=[f"{name} >= 2" for name in names])
+    known = [f"{name} {bound}" for name in names for bound in (">= 2", f"<= {MOST}")]
+    return export.symbolic_shape(",".join(names), constraints=known)
 
 
 def is_known(size: Any) -> bool:

@@ -94,7 +94,8 @@ class CpuExecutor(Executor):
         return super().view(plan, values)
 
     def place(self, array: np.ndarray) -> Any:
-        return array if numpy_programs.keeps(array) else super().place(array)
+        keeps = numpy_programs.keeps(array) or (tiers.are_used() and numpy_programs.may_keep(array))
+        return array if keeps else super().place(array)
 
     def keeps_on_host(self, array: Any) -> bool:
         return numpy_programs.keeps(array)
@@ -122,6 +123,18 @@ class CpuExecutor(Executor):
             state = tiers.tiered(plan, values)  # of a value that is in numpy anyway
             found = None if state is None else numpy_programs.run(state.bound.run, values)
         return found
+
+    def early(self, plan: Any, values: Sequence[Any]) -> Any:
+        if not tiers.are_used() or not may_wait(values):
+            return None
+        state = tiers.tiered(plan, values)
+        return None if state is None else numpy_programs.run(state.bound.run, tiers.on_host(values))
+
+    def patience(self, operations: int) -> float:
+        return tiers.price(operations) if tiers.are_used() else 0.0
+
+    def compiled_later(self, run: Callable[[], Any], done: Callable[[], Any]) -> None:
+        tiers.compiled_later(run, done)
 
     def host_function(
         self, fn: Callable[..., Any], arguments: Sequence[Any], most: int, time: float

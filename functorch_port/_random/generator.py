@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import placing, tracing
+from .._array import executor, tracing
 from .._array.storage import Storage
 from .._base import alive, inside, memory
 from .._base import device as devices
@@ -294,7 +294,7 @@ def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtyp
         if overlay is None:
             generator.may_move()
             with tracing.x64():
-                return placing.on_device(host())
+                return executor.current.place(host())
         if overlay.rng == "torch":
             return overlay.host_draw(host)
     with tracing.x64():

@@ -1,10 +1,11 @@
 """One trace for all sizes: what is known of a pure function for arrays of any sizes.
 
 A pure function is traced by JAX when it meets arguments of new dtypes and dimensions. When other sizes come, it is
-traced once more with symbols (https://docs.jax.dev/en/latest/export/shape_poly.html) in place of the sizes that have
-changed, and that trace serves all further ones. A size stays a number as long as it is always the same. 0 and 1 are
-never symbols, as JAX broadcasts a size of 1. Equal sizes are one symbol, and a trace takes those for different that are
-different symbols, or a symbol and a number: it is used only where they are, since a function may compare them.
+traced once more with symbols in place of the sizes that have changed, and that trace serves all further ones
+(https://docs.jax.dev/en/latest/export/shape_poly.html). A size stays a number as long as it is always the same. 0 and 1
+are never symbols, as JAX broadcasts a size of 1, nor are those beyond `MOST`. Equal sizes are one symbol, and a trace
+takes those for different that are different symbols, or a symbol and a number: it is used only where they are, since a
+function may compare them.
 
 Where a function needs to know a size (it asks whether one is larger than another), it is traced for each.
 """
@@ -21,7 +22,7 @@ import jax
 from .._array import tracing
 from .._base import config, lowering
 from .._base.bounded import Bounded
-from .._base.sizes import ARITHMETIC, symbols, text
+from .._base.sizes import ARITHMETIC, MOST, symbols, text
 from .._base.tuning import tuning
 from .pullback import pull
 
@@ -72,9 +73,9 @@ class Family:
                 continue
             kind.append(v.dtype)
             for n in shape:
-                kind.append(n if n < 2 else _SIZE + sizes.setdefault(n, len(sizes)))
+                kind.append(n if not 1 < n <= MOST else _SIZE + sizes.setdefault(n, len(sizes)))
         for n in numbers:
-            kind.append(n if n < 2 else _SIZE + sizes.setdefault(n, len(sizes)))
+            kind.append(n if not 1 < n <= MOST else _SIZE + sizes.setdefault(n, len(sizes)))
         key = tuple(kind)
         known = self._known.get(key)
         if known is None:
@@ -118,8 +119,8 @@ class _Known:
             if pattern not in self.failed and all(pattern != traced.pattern for traced in self.traces):
                 try:
                     new = Traced(of, values, numbers, pattern)
-                except Exception as e:  # it asks for a size; with numbers an error is told in its own words
-                    self.failed.append(pattern); import os, traceback; os.environ.get("DBG") and (traceback.print_exc(limit=-4) or print("PATTERN", pattern))
+                except Exception:  # it asks for a size; with numbers an error is told in its own words
+                    self.failed.append(pattern)
                 else:
                     self.traces.insert(0, new)
                     if (env := new.sizes_of(sizes)) is not None:
@@ -172,7 +173,7 @@ class Traced:
         given = iter([names[-1 - p] if p < 0 else p for p in pattern])
 
         def size(n: int) -> Any:
-            if n > 1 and n not in sizes:
+            if 1 < n <= MOST and n not in sizes:
                 sizes[n] = next(given)
             return sizes.get(n, n)
 
@@ -210,5 +211,3 @@ class Traced:
                 tree, [jax.ShapeDtypeStruct(s, d) for s, d in zip(shapes(*env), dtypes, strict=True)]
             )
         return self._results(*env)
-
-

@@ -88,7 +88,8 @@ def _in_order(
         return draw(generator, kind, shape, d, **params)
     params |= {"contiguous": False} if kind == "normal" else {}
     value = draw(generator, kind, tuple(shape[dim] for dim in order), d, **params)
-    return jnp.transpose(value, np.argsort(order).tolist())
+    back = np.argsort(order).tolist()
+    return value.transpose(back) if isinstance(value, np.ndarray) else jnp.transpose(value, back)
 
 
 def _out_of_place(
@@ -165,10 +166,10 @@ def _beside(own: Any, value: Any) -> Any:
     """``value`` on the device (and with the sharding) of ``own``, or on the host as that is."""
     if isinstance(own, np.ndarray):
         return np.asarray(value)
-    if (
-        isinstance(own, jax.core.Tracer)
-        or isinstance(value, jax.core.Tracer)
-        or own.sharding == value.sharding
-    ):
+    if isinstance(own, jax.core.Tracer) or isinstance(value, jax.core.Tracer):
+        return value
+    if isinstance(value, np.ndarray):
+        return placing.put(value, own.sharding) if own.committed else value
+    if own.sharding == value.sharding:
         return value
     return placing.put(value, own.sharding)

@@ -21,7 +21,7 @@ from .._array import tracing
 from .._array.fits import ASSIGNED
 from .._array.refusal import outside, refuse
 from .._array.symbolic import SymNumber
-from .._base import dtypes
+from .._base import dtypes, sizes
 from .._run import bind
 from .._run.call import Op
 from .._run.inplace import VIEW_OF_LEAF_INPLACE
@@ -163,7 +163,7 @@ def _out_of_bounds(dim: int, size: int, index: Any) -> Exception:
 def _broadcast_check(indices: Any) -> None:
     shapes = [i.shape for i in indices if i is not None]
     try:
-        np.broadcast_shapes(*shapes)
+        sizes.broadcast(*shapes)
     except ValueError:
         listed = ", ".join(str(list(s)) for s in shapes)
         raise IndexError(

@@ -40,6 +40,7 @@ __all__ = [
     "of_one",
     "of_joined",
     "on_one_device",
+    "rule_plan",
     "update",
     "write",
 ]
@@ -476,7 +477,7 @@ def on_one_device(error: ValueError) -> Exception:
 
 
 @lru_cache(tuning.cached_programs)
-def _recorded_plan(rule: Rule, flags: Any, present: tuple[bool, ...]) -> Plan:
+def rule_plan(rule: Rule, flags: Any, present: tuple[bool, ...]) -> Plan:
     """The rule for one parameter as an operation of the tape; state that is None is no argument of it."""
 
     def pure(param: Any, grad: Any, *rest: Any) -> tuple[Any, ...]:
@@ -490,7 +491,7 @@ def _recorded_plan(rule: Rule, flags: Any, present: tuple[bool, ...]) -> Plan:
 
 def _update_recorded(rule: Rule, batch: Batch, i: int) -> State:
     param, state, group = batch.params[i], batch.states[i], batch.group_of[i]
-    plan = _recorded_plan(rule, batch.flags[group], tuple(s is not None for s in state))
+    plan = rule_plan(rule, batch.flags[group], tuple(s is not None for s in state))
     given = [s for s in state if s is not None]
     new, *values = run(plan, [param, batch.grads[i], *given, *batch.scalars[group]])
     param.copy_(new)

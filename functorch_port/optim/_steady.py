@@ -15,15 +15,15 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
-from .._array import tracing
+from .._array import executor, tracing
 from .._array.donation import Donating, call, lent, own, whole
-from .._array.joint import Joint, kind_of
+from .._array.joint import Joint, cut_on_host, kind_of
 from .._array.storage import Storage
 from .._base.tuning import tuning
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
 from . import _engine as engine
-from ._engine import DOUBLE, Rule, arrays_of, as_data, of_all, on_one_device, write
+from ._engine import DOUBLE, Rule, arrays_of, as_data, of_all, on_one_device, rule_plan, write
 from ._scalars import host_number
 from ._small import Entry, by_numbers, chunks, place_of
 
@@ -274,8 +274,8 @@ class Run:
     def _versions(self) -> int:
         return sum(map(_version_of, self.cells))
 
-    def gradients(self, state_of: Callable[[Tensor], Any]) -> list[Any] | None:
-        """The gradients, if parameters and state are as they were."""
+    def gradients(self, state_of: Callable[[Tensor], Any]) -> list[Tensor] | None:
+        """The gradients' tensors, if parameters and state are as they were."""
         grads: list[Any] = list(map(_grad_of, self.params))
         if set(map(type, grads)) != {Tensor}:
             grads = [p.grad for p in self.params]
@@ -290,9 +290,8 @@ class Run:
             kinds = list(map(kind_of, self.cells))
             if kinds != self.kinds:
                 return None
-        found = arrays_of(grads)
         self.versions = versions
-        return found
+        return grads
 
     def settle(self, values: Sequence[Any]) -> None:
         """After a step, which wrote to all once: the numbers' new values."""
@@ -339,6 +338,32 @@ class Piece:
         self.params = [run.cells[i] for i in where]
         self.structure = (run.kind.flags, len(where), tuple([k is not None for k in slots]), joined)
 
+    def early(self, rule: Rule, grads: Sequence[Tensor], numbers: Sequence[Any]) -> tuple[Any, Any] | None:
+        """The new parameters and state, as a program gives them, by what needs no compilation; None if there is no way."""
+        flags, _, present, joined = self.structure
+        plan = rule_plan(rule, flags, present)
+        params = [cell.look() for cell in self.params]
+        mine = [grads[i]._look() for i in self.where]
+        if joined:
+            states = [[joint.cell.look() for joint in self.joints]]
+            rows = [tuple([np.concatenate([np.ravel(x) for x in column]) for column in (params, mine)])]
+        else:
+            columns = [[t._look() for t in column] for column in self.columns]
+            states = [*zip(*columns, strict=True)] if columns else [()] * len(params)
+            rows = [*zip(params, mine, strict=True)]
+        made = []
+        for (param, grad), state in zip(rows, states, strict=True):
+            values = [np.asarray(x).reshape(-1) for x in (param, grad, *state)]
+            found = executor.current.early(plan, [*values, *numbers])
+            if found is None:
+                return None
+            made.append(found)
+        if joined:
+            new, *state = made[0]
+            return cut_on_host(new, [p.shape for p in params]), state
+        whole = [[x.reshape(p.shape) for x in found] for p, found in zip(params, made, strict=True)]
+        return [row[0] for row in whole], [[row[1 + k] for row in whole] for k in range(len(self.columns))]
+
     def state(self) -> list[Any]:
         """The arrays of the state, to give away."""
         if self.joints:
@@ -364,27 +389,94 @@ class Update:
         self.cells = [cell for piece in pieces for cell in piece.params]
         self.program = Donating(_program(rule, tuple([piece.structure for piece in pieces])))
         self.double = any(cell.look().dtype in DOUBLE for cell in self.cells)
+        #: microseconds that steps may lose before the program is compiled
+        self.left = executor.current.patience(len(self.cells))
+        elements = sum([cell.look().size for cell in self.cells])
+        self.loss = _EARLY * len(self.cells) + _EARLY_EACH * elements
+        self.rule = rule
 
-    def step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
+    def step(self, grads: Sequence[list[Tensor]], rows: Sequence[tuple[Any, ...]]) -> None:
         if not tracing.others():
             return self._step(grads, rows)
         with lent(chain(self.cells, *(piece.written() for piece in self.pieces))):
             return self._step(grads, rows)
 
-    def _step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
-        with tracing.x64():
-            new, states = call(self.program, lambda: self._arguments(grads, rows))
+    def _step(self, grads: Sequence[list[Tensor]], rows: Sequence[tuple[Any, ...]]) -> None:
+        found = call(self, lambda: (grads, rows)) if self.left > 0 else None
+        if found is None:
+            with tracing.x64():
+                found = call(self.program, lambda: self._arguments(grads, rows))
+        new, states = found
         for cell, value in zip(self.cells, new, strict=True):
             cell.put(value)
             cell.version += 1
         for piece, state in zip(self.pieces, states, strict=True):
             piece.write(state)
 
-    def _arguments(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        data = as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)
-        mine = [grads[piece.run][i] for piece in self.pieces for i in piece.where]
+    def into(self, results: list[Any], args: tuple[Any, ...], kind: Any) -> None:
+        """As `Donating.into`, by what needs no compilation; it adds None if there is no such way."""
+        grads, rows = args
+        new: list[Any] = []
+        states: list[Any] = []
+        for piece in self.pieces:
+            found = piece.early(self.rule, grads[piece.run], _numbers(rows[piece.run], self.double))
+            if found is None:
+                self.left = 0.0
+                results.append(None)
+                return
+            new += found[0]
+            states.append(found[1])
+        results.append((new, states))
+        self.left -= self.loss
+        if self.left <= 0:
+            self.left = float("inf")
+            written, mine = jax.tree.map(
+                _blank, (self._written(), [grads[p.run][i] for p in self.pieces for i in p.where])
+            )
+            executor.current.compiled_later(partial(self._tried, written, mine, self._data(rows)), self._over)
+
+    def _over(self) -> None:
+        self.left = 0.0
+
+    def _written(self) -> Any:
+        cells = [
+            [joint.cell for joint in piece.joints]
+            or [[t._storage for t in column] for column in piece.columns]
+            for piece in self.pieces
+        ]
+        return self.cells, cells
+
+    def _tried(self, written: Any, grads: Any, data: Any) -> None:
+        """Run the program with arrays of zeros."""
+        with tracing.x64():
+            args = (*jax.device_put((written, grads)), data)
+            self.program.into([], args, tuple(map(type, jax.tree.leaves(data))))
+
+    def _data(self, rows: Sequence[tuple[Any, ...]]) -> Any:
+        return as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)
+
+    def _arguments(self, grads: Sequence[list[Tensor]], rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        data = self._data(rows)
+        mine = arrays_of([grads[piece.run][i] for piece in self.pieces for i in piece.where])
         params = own([cell.array() for cell in self.cells])
         return (params, [piece.state() for piece in self.pieces]), mine, data
+
+
+#: microseconds that a step without compilation takes longer, by an estimate: for each parameter, and each element
+_EARLY, _EARLY_EACH = 20.0, 5e-3
+
+
+def _numbers(row: Sequence[Any], double: bool) -> list[Any]:
+    """The factors of a rule as 0-dim arrays, of the types that `as_data` gives them."""
+    if any(isinstance(x, Tensor) for x in row):
+        return [x._look() if isinstance(x, Tensor) else np.float64(x) for x in row]
+    return [*np.array(row, np.float64 if double else np.float32)]
+
+
+def _blank(x: Any) -> np.ndarray:
+    """Zeros like an array, or what a Storage has."""
+    value = x.look() if isinstance(x, Storage) else x
+    return np.zeros(value.shape, value.dtype)
 
 
 # ---------------------------------------------------------------------- programs

@@ -77,13 +77,14 @@ def enabled() -> bool:
 
 
 def keeps(array: Any) -> bool:
-    """Whether a new array with this size and dtype is to stay on the host."""
+    """Whether a new array with this size and dtype is to stay on the host for good."""
+    return array.size <= tuning.numpy_elements and may_keep(array)
+
+
+def may_keep(array: Any) -> bool:
+    """Whether a new array may stay on the host until a compiled program needs it."""
     return (
-        array.size <= tuning.numpy_elements
-        and array.dtype in DTYPES
-        and not tracing.overlay
-        and enabled()
-        and jax.config.jax_default_device is None
+        array.dtype in DTYPES and not tracing.overlay and enabled() and jax.config.jax_default_device is None
     )
 
 

@@ -101,10 +101,9 @@ class Writer:
                 size = sizes.text(math.prod(shape))
                 each[size] = each.get(size, 0.0) + time
         time = " + ".join([f"{once:.1f}", *[f"{cost:.3g} * {size}" for size, cost in each.items()]])
-        largest, products = (
-            {sizes.text(math.prod(s)) for s in shapes} for shapes in (self.shapes, self.products)
-        )
-        return f"({time}, max({', '.join(['0', '0', *sorted(largest)])}), max({', '.join(['0', '0', *sorted(products)])}))"
+        sets = [{sizes.text(math.prod(s)) for s in shapes} for shapes in (self.shapes, self.products)]
+        largest, products = (f"max({', '.join(['0', '0', *sorted(found)])})" for found in sets)
+        return f"({time}, {largest}, {products})"
 
     # ------------------------------------------------------------- building
 

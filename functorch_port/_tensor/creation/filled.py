@@ -71,7 +71,7 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
             return _small_fill(shape, value, repr(value), np_dtype, jax.config.jax_default_device)
         if placing.often(("filled", shape, np_dtype)):
             return jnp.full(shape, value, np_dtype)
-        return jax.device_put(_host_fill(shape, value, repr(value), np_dtype))
+        return executor.current.place(_host_fill(shape, value, repr(value), np_dtype))
 
 
 _PLAIN = frozenset({bool, int, float})

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._array import placing, tracing
+from ..._array import executor, tracing
 from ..._array.fits import fits
 from ..._array.symbolic import SymNumber
 from ..._base import dtypes, memory
@@ -172,7 +172,7 @@ def _number(x: Any) -> Any:
 
 def _as_jax(values: Any) -> Any:
     """A value computed in numpy, or a traced value, as an array."""
-    return values if isinstance(values, jax.core.Tracer) else placing.on_device(values)
+    return values if isinstance(values, jax.core.Tracer) else executor.current.place(values)
 
 
 def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: DType | None) -> tuple[DType, Any, Any, int]:
