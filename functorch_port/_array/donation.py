@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import starmap
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import jax
 
@@ -129,7 +129,14 @@ def _copy(leaf: Any) -> Any:
 # ---------------------------------------------------------------------- work that is done whole
 
 
-def call(program: Donating, give: Callable[[], tuple[Any, ...]]) -> Any:
+class Program(Protocol):
+    """What `call` calls."""
+
+    def into(self, results: list[Any], args: tuple[Any, ...], kind: Any) -> None:
+        """As `Donating.into`."""
+
+
+def call(program: Program, give: Callable[[], tuple[Any, ...]]) -> Any:
     """What a program returns for the arguments that ``give`` makes, in `whole`: when that is repeated, what it
     returned. Numbers are in the last argument.
     """

@@ -13,7 +13,7 @@ from .._base.bounded import Bounded
 from .._base.tuning import tuning
 from . import tracing
 
-__all__ = ["as_array", "form_of", "is_guarded", "often", "on_device", "put", "twin"]
+__all__ = ["apart", "as_array", "form_of", "is_guarded", "often", "on_device", "put", "twin"]
 
 
 @jax.jit
@@ -62,6 +62,12 @@ def on_device(host: Any) -> Any:
     return jax.device_put(host.copy(order="C"))
 
 
+def apart(host: Any) -> Any:
+    """As `on_device`, whatever traces now: a value that was there before."""
+    with jax.ensure_compile_time_eval(), tracing.x64():
+        return on_device(host)
+
+
 _twins: dict[int, tuple[weakref.ref[np.ndarray], Any]] = {}
 
 
@@ -71,7 +77,7 @@ def twin(host: np.ndarray) -> Any:
     found = _twins.get(key)
     if found is not None and found[0]() is host:
         return found[1]
-    made = on_device(host)
+    made = apart(host)
     _twins[key] = weakref.ref(host, lambda _: _twins.pop(key, None)), made
     return made
 

@@ -15,7 +15,7 @@ import numpy as np
 from .._base import inside
 from .._base.tuning import tuning
 from . import tracing
-from .placing import on_device
+from .placing import apart, on_device
 from .value import HOST, OTHERS, VALUES, Twin
 
 __all__ = ["Storage"]
@@ -83,8 +83,7 @@ class Storage:
             return held
         if held.__class__ in VALUES:
             return held.array(self)
-        with jax.ensure_compile_time_eval(), tracing.x64():
-            made = on_device(held)
+        made = apart(held)
         kept = Twin(held, made) if held.size <= tuning.numpy_elements else made
         if self.held is held:  # no other thread was faster
             self.held = kept

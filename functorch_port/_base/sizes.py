@@ -25,7 +25,7 @@ def symbols(count: int) -> tuple[Any, ...]:
 
     names = [f"n{k}" for k in range(count)]
     known = [f"{name} {bound}" for name in names for bound in (">= 2", f"<= {MOST}")]
-    return export.symbolic_shape(",".join(names), constraints=known)
+    return tuple(export.symbolic_shape(",".join(names), constraints=known))
 
 
 def is_known(size: Any) -> bool:

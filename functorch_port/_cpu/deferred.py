@@ -180,7 +180,7 @@ class Deferred(Lazy):
         """The value, computed now if it was not before."""
         found = self.found()
         if found.__class__ in HOST:
-            made = placing.on_device(found)
+            made = placing.apart(found)
             self.call.results[self.number] = made  # type: ignore[index]
             if cell is not None and cell.held is self:
                 cell.held = Twin(found, made) if found.size <= tuning.numpy_elements else made

@@ -69,7 +69,7 @@ class Plan:
     #: whether it is itself a pullback
     pulls: bool = False
     #: the plans that differ in ``numbers`` only, which are whole numbers among the static arguments
-    family: Family | None = None
+    family: Family = None  # type: ignore[assignment] # by default its own
     numbers: tuple[int, ...] = ()
     #: by masks what was derived from it
     derived: dict[Any, Any] = field(default_factory=dict)

@@ -339,7 +339,7 @@ class Piece:
         self.structure = (run.kind.flags, len(where), tuple([k is not None for k in slots]), joined)
 
     def early(self, rule: Rule, grads: Sequence[Tensor], numbers: Sequence[Any]) -> tuple[Any, Any] | None:
-        """The new parameters and state, as a program gives them, by what needs no compilation; None if there is no way."""
+        """The new parameters and state, as a program gives them, by what needs no compilation; None without a way."""
         flags, _, present, joined = self.structure
         plan = rule_plan(rule, flags, present)
         params = [cell.look() for cell in self.params]
@@ -349,7 +349,7 @@ class Piece:
             rows = [tuple([np.concatenate([np.ravel(x) for x in column]) for column in (params, mine)])]
         else:
             columns = [[t._look() for t in column] for column in self.columns]
-            states = [*zip(*columns, strict=True)] if columns else [()] * len(params)
+            states = [[column[i] for column in columns] for i in range(len(params))]
             rows = [*zip(params, mine, strict=True)]
         made = []
         for (param, grad), state in zip(rows, states, strict=True):

@@ -97,9 +97,9 @@ class Writer:
         once = sum(self.costs[n][0] for n in live)
         each: dict[str, float] = {}
         for n in live:
-            for shape, time in self.costs[n][1]:
+            for shape, cost in self.costs[n][1]:
                 size = sizes.text(math.prod(shape))
-                each[size] = each.get(size, 0.0) + time
+                each[size] = each.get(size, 0.0) + cost
         time = " + ".join([f"{once:.1f}", *[f"{cost:.3g} * {size}" for size, cost in each.items()]])
         sets = [{sizes.text(math.prod(s)) for s in shapes} for shapes in (self.shapes, self.products)]
         largest, products = (f"max({', '.join(['0', '0', *sorted(found)])})" for found in sets)
