@@ -75,6 +75,7 @@ class Tuning:
         convolution_part: multiply-adds of a part, so that its calls cost little. Its arrays should stay in the cache
             from one step to the next, so it is no larger, unless its images are fewer numbers than the weights, which
             should not be read so often.
+        convolution_shared: multiply-adds of a single convolution from which on threads share it.
         weights_alone: bytes of weights that one thread puts into another layout alone.
         small_product_least, small_product_rows: multiply-adds, and rows, from which on a smaller product is a kernel's.
         product_parts: parts for each core; with two of them, which leaves less to wait for, packing takes 2 % more.
@@ -103,6 +104,7 @@ class Tuning:
         cached_passes: programs of eager operations that come again and again.
         cached_operations, cached_least: operations in all programs of a function, or of eager operations, and so many
             programs stay however many operations they have.
+        cached_convolutions: oneDNN's plans for single convolutions, as many as oneDNN itself keeps primitives.
         cached_facts: what is a few numbers, by shapes and other numbers: strides, orders, counts.
         cached_arrays: by shapes and values.
         handlers: machine code and plans of a library, which stay as long as the process: beyond it XLA computes.
@@ -148,6 +150,7 @@ class Tuning:
     row_part: int = 4096
     convolution_least: int = 1 << 18
     convolution_part: int = 1 << 24
+    convolution_shared: int = 1 << 21
     weights_alone: int = 1 << 18
     product_least: int = 1 << 20
     product_parts: int = 1
@@ -171,6 +174,7 @@ class Tuning:
     cached_passes: int = 128
     cached_operations: int = 1 << 15
     cached_least: int = 8
+    cached_convolutions: int = 1024
     cached_facts: int = 4096
     cached_arrays: int = 256
     handlers: int = 2048

@@ -92,7 +92,7 @@ def test_parts_are_whole_images():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(onednn, "cores", lambda cores=cores: cores)
             for kind in ("forward", "input", "weight"):
-                parts = onednn._parts(kind, how)
+                parts = onednn.parts_of(kind, how)
                 # none is cut, and no thread has much more than its share
                 assert parts == 0 or images % parts == 0
                 assert parts == 0 or -(-parts // cores) * (images // parts) * cores <= 1.6 * images
@@ -224,6 +224,6 @@ def test_gradient_of_a_weight_of_more_numbers_than_the_images_is_made_whole(monk
     how = _convolution.Convolution(
         (4, 64, size, size), (64, 64, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None
     )
-    assert (onednn._parts("weight", how) > 0) == parts
+    assert (onednn.parts_of("weight", how) > 0) == parts
     arrays = [draw(shape, k) for k, shape in enumerate((how.input, how.weight))]
     agree(*(run(T, lambda T, x, w: T.nn.functional.conv2d(x, w, padding=1), *arrays) for T in (ft, torch)))

@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
 from functools import cache
 from math import prod
@@ -14,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "Ints", "NoPrimitive", "any_layout", "attributes", "descriptor", "dims", "engine", "in_blocks", "library", "make",
-    "matmul", "one_thread", "plain", "reorder", "same", "size", "strided", "submemory",
+    "Ints", "NoPrimitive", "Owner", "any_layout", "attributes", "descriptor", "dims", "engine", "in_blocks", "library",
+    "make", "matmul", "one_thread", "owner", "plain", "reorder", "same", "size", "strided", "submemory",
 ]  # fmt: skip
 
 Ints = tuple[int, ...]
@@ -70,11 +71,40 @@ class NoPrimitive(Exception):
     """oneDNN has no such primitive."""
 
 
+class Owner:
+    """What is made inside ``with`` lives as long as the owner; what nobody owns stays as long as the process."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Any, c_void_p]] = []
+        self.words: list[Any] = []
+
+    def __enter__(self) -> Owner:
+        self._before = owner.set(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        owner.reset(self._before)
+
+    def __del__(self) -> None:
+        for destroy, what in reversed(self.made):
+            destroy(what)
+
+
+#: of what is being made in this context
+owner: ContextVar[Owner | None] = ContextVar("owner", default=None)
+#: what an owner destroys in the end; engines and attributes stay
+_OWNED = ("primitive_desc", "primitive", "memory_desc")
+
+
 def make(name: str, *args: Any) -> c_void_p:
     """What a function of the library makes."""
     made = c_void_p()
     if getattr(library(), name)(byref(made), *args):
         raise NoPrimitive(name)
+    if (of := owner.get()) is not None:
+        kind = name.partition("_create")[0]
+        if owned := next((k for k in _OWNED if kind.endswith(k)), None):
+            of.made.append((getattr(library(), f"dnnl_{owned}_destroy"), made))
     return made
 
 

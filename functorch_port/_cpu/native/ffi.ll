@@ -25,8 +25,8 @@ define internal void @tell(ptr %extension) {
 }
 
 ; What every XLA_FFI_Handler does. `@answer` does a call's work, with what the handler has for it; the file beside this one
-; defines it. The handlers themselves, `@handler.0` and so on, are written by ffi.py.
-define internal ptr @serve(ptr %frame, ptr %data) {
+; defines it. The handlers themselves, `@handler.0` and so on, are written by ffi.py; frames.py calls this one.
+define ptr @serve(ptr %frame, ptr %data) {
   %extension = call ptr @pointer(ptr %frame, i64 8)
   %registers = icmp ne ptr %extension, null
   br i1 %registers, label %metadata, label %work

@@ -17,7 +17,9 @@ import jax
 from ..._base import settings
 from ..._base.tuning import tuning
 
-__all__ = ["are_enough", "available", "compiles", "function", "lanes", "register", "register_with"]
+__all__ = [
+    "are_enough", "available", "compiles", "cores", "function", "lanes", "register", "register_with", "serving",
+]  # fmt: skip
 
 _lock = threading.Lock()
 _registered: set[str] = set()
@@ -41,6 +43,11 @@ def compiles() -> bool:
     llvmlite.binding.initialize_native_target()
     llvmlite.binding.initialize_native_asmprinter()
     return True
+
+
+def cores() -> int:
+    """Of those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
@@ -86,6 +93,14 @@ def register_with(name: str, runtime: str, data: int, text: str = "") -> None:
             _tell(name, handler)
 
 
+def serving(runtime: str, text: str = "") -> int:
+    """The address of what all handlers of this runtime and text run, compiled once: ``(frame, data) -> error``."""
+    with _lock:
+        if (runtime, text) not in _serving:
+            _handlers(runtime, text, 1)
+        return _serving[runtime, text]
+
+
 class _Handler(NamedTuple):
     """Addresses: of a handler, and of the place of its data."""
 
@@ -95,6 +110,8 @@ class _Handler(NamedTuple):
 
 #: by runtime and text, handlers that have no data yet
 _free: dict[tuple[str, str], list[_Handler]] = {}
+#: by runtime and text, the address of what handlers run
+_serving: dict[tuple[str, str], int] = {}
 #: to compile one takes 50 ms, to compile this many not much longer
 _AT_ONCE = 64
 
@@ -120,6 +137,7 @@ def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
     code = _compiled("\n".join([*sources, text, table, *(_HANDLER.format(n=n) for n in range(count))]))
     data = code.get_global_value_address("data")
     made = [_Handler(code.get_function_address(f"handler.{n}"), data + 8 * n) for n in range(count)]
+    _serving.setdefault((runtime, text), code.get_function_address("serve"))
     code.detach()  # XLA's threads may run it until the process ends
     return made
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 from collections.abc import Sequence
 from ctypes import c_int, c_int64, c_void_p
 from functools import cache, lru_cache
@@ -37,10 +36,11 @@ from ...ops._convolution import Convolution
 from . import dnnl, ffi
 from .dnnl import Ints
 from .epilogue import Epilogue
+from .ffi import cores
 
 __all__ = [
     "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "engine",
-    "in_parts", "kept", "matmuls", "plan", "plan_packing", "plan_product", "takes",
+    "in_parts", "kept", "matmuls", "parts_of", "plan", "plan_convolution", "plan_packing", "plan_product", "takes",
 ]  # fmt: skip
 
 
@@ -201,9 +201,13 @@ class Plan:
 
 
 def kept(words: Sequence[int]) -> int:
-    """Where the words stay: for ever, as XLA's threads run plans until the process ends."""
+    """Where the words stay: for ever, as XLA's threads run plans until the process ends, or as long as their owner."""
     held = (c_int64 * len(words))(*words)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    owner = dnnl.owner.get()
+    if owner is None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    else:
+        owner.words.append(held)
     return ctypes.addressof(held)
 
 
@@ -226,7 +230,7 @@ def plan(
     if ffi.are_enough() and not any(blocks) and epilogue is None:  # a program in blocks has all of its plans
         return None
     try:
-        made = _made(kind, convolution, blocks, epilogue)
+        made = plan_convolution(kind, convolution, parts_of(kind, convolution), blocks, epilogue)
     except dnnl.NoPrimitive:
         return None
     what = f"convolution_{kind}" + "_in_blocks" * any(blocks) + "_with_epilogue" * (epilogue is not None)
@@ -238,14 +242,14 @@ def plan(
 
 def in_parts(kind: str, how: Convolution) -> bool:
     """Whether XLA's threads compute parts of it, or it is left to oneDNN's."""
-    return _parts(kind, how) > 0
+    return parts_of(kind, how) > 0
 
 
 @lru_cache(tuning.handlers)
 def blocks(kind: str, how: Convolution) -> tuple[int, int]:
     """The ``blocks`` that oneDNN itself would have; 0 where they are not full, too."""
     try:
-        part, description = _describe(kind, how, _parts(kind, how))
+        part, description = _describe(kind, how, parts_of(kind, how))
     except dnnl.NoPrimitive:
         return 0, 0
     arguments, result = _KINDS[kind]
@@ -356,10 +360,6 @@ def _by_sgemm(product: Product) -> tuple[list[int], int]:
 _ROWS, _COLUMNS = 8, 16
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Matmul(NamedTuple):
     """A primitive that multiplies rows with weights, and words that tell how it is called.
 
@@ -465,7 +465,7 @@ def _given(shape: Ints, block: int) -> c_void_p:
     return dnnl.in_blocks(shape, block) if block else dnnl.plain(shape)
 
 
-def _parts(kind: str, c: Convolution) -> int:
+def parts_of(kind: str, c: Convolution) -> int:
     """Into how many parts of its images a convolution is cut, for threads that take one after the other; 0 to leave it
     to oneDNN, as it has too few images for the cores.
     """
@@ -484,8 +484,18 @@ def _parts(kind: str, c: Convolution) -> int:
     return images // next(enough, max(good))
 
 
-def _made(kind: str, c: Convolution, blocks: tuple[int, int], epilogue: Epilogue | None) -> Plan:
-    parts = _parts(kind, c)
+def plan_convolution(
+    kind: str,
+    c: Convolution,
+    parts: int,
+    blocks: tuple[int, int] = (0, 0),
+    epilogue: Epilogue | None = None,
+) -> Plan:
+    """As `plan`, of so many parts of the images; 0 leaves them to oneDNN's threads.
+
+    Raises:
+        dnnl.NoPrimitive: if oneDNN does not have it.
+    """
     with dnnl.one_thread(parts > 0):
         return _in_parts(kind, c, blocks, parts, epilogue)
 

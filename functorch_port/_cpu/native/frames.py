@@ -1,0 +1,162 @@
+"""Calls of handlers of XLA's foreign function interface on numpy arrays, without XLA and without a program.
+
+A handler is given a frame: addresses of the arrays and their dimensions, and functions of XLA's that ask for threads.
+Here the frame is written by Python, and the threads are Python's own, which have no use for the interpreter's lock
+while they work. So what is there for programs serves single calls as well, and there is no second copy of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Sequence
+from ctypes import CFUNCTYPE, c_int64, c_void_p
+from functools import cache
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from . import ffi
+
+__all__ = ["call", "empty"]
+
+_ALIGNMENT = 64
+
+
+def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
+    """An array whose first element lies where the widest vectors begin, and from where JAX takes it without a copy."""
+    dtype = np.dtype(dtype)
+    size = dtype.itemsize
+    for n in shape:
+        size *= n
+    room = np.empty(size + _ALIGNMENT, np.uint8)
+    skipped = -room.__array_interface__["data"][0] % _ALIGNMENT
+    return room[skipped : skipped + size].view(dtype).reshape(shape)
+
+
+#: words of a XLA_FFI_CallFrame, a XLA_FFI_Buffer and a XLA_FFI_Array (xla/ffi/api/c_api.h, version 0.3)
+_FRAME, _BUFFER, _ARRAY = 21, 6, 3
+
+
+def call(
+    runtime: str,
+    arrays: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+    *,
+    text: str = "",
+    data: int = 0,
+    words: Sequence[int] = (),
+) -> None:
+    """Call a handler; the lock of the interpreter is free meanwhile.
+
+    Args:
+        runtime, text, data: as `ffi.register_with` has them.
+        arrays, results: contiguous ones; the handler may write to the results alone.
+        words: what the handler is told by this call.
+
+    Raises:
+        RuntimeError: if it fails.
+    """
+    all_ = (*arrays, *results)
+    places = _FRAME + len(all_)
+    told = places + (2 + _ARRAY if words else 0)
+    dims = told + len(words) + _BUFFER * len(all_)
+    block = (c_int64 * (dims + sum([a.ndim for a in all_])))()
+    base = ctypes.addressof(block)
+    filled: list[Any] = [0, 0, _api(), 0, 0, 0, 0, len(arrays), 0, base + 8 * _FRAME, 0, 0, len(results)]
+    filled += [0, base + 8 * (_FRAME + len(arrays)), 0, 0, int(bool(words)), 0, 0, base + 8 * places]
+    buffers = told + len(words)
+    filled += range(base + 8 * buffers, base + 8 * dims, 8 * _BUFFER)
+    if words:
+        filled += [base + 8 * (places + 2), 0, 0, len(words), base + 8 * told, *words]
+    at = base + 8 * dims
+    sizes: list[int] = []
+    for a in all_:
+        filled += (0, 0, 0, a.__array_interface__["data"][0], a.ndim, at)
+        sizes += a.shape
+        at += 8 * a.ndim
+    block[:] = filled + sizes
+    if _serve(runtime, text)(base, data):
+        raise RuntimeError(f"what {runtime} calls has failed")
+
+
+@cache
+def _serve(runtime: str, text: str) -> Any:
+    return CFUNCTYPE(c_void_p, c_void_p, c_void_p)(ffi.serving(runtime, text))
+
+
+# ------------------------------------------------------------------ what XLA's interface has for a handler
+
+_WORD = 8
+
+
+def _read(struct: int, offset: int) -> int:
+    return c_int64.from_address(struct + offset).value
+
+
+def _new_error(call: int) -> int:
+    return 1  # it is only told from none
+
+
+def _forget_error(call: int) -> None:
+    pass
+
+
+def _count_threads(call: int) -> None:
+    c_int64.from_address(_read(call, 3 * _WORD)).value = ffi.cores()
+
+
+def _schedule(call: int) -> None:
+    _pool().put((_read(call, 3 * _WORD), _read(call, 4 * _WORD)))
+
+
+_TAKES_CALL = CFUNCTYPE(c_void_p, c_void_p)
+#: by their places in the table
+_FUNCTIONS = {6: _new_error, 8: _forget_error, 17: _schedule, 18: _count_threads}
+
+
+@cache
+def _table() -> tuple[Any, list[Any]]:
+    """XLA_FFI_Api, as far as handlers use it, and what it refers to."""
+    functions = {place: _TAKES_CALL(function) for place, function in _FUNCTIONS.items()}
+    words = [ctypes.cast(functions[k], c_void_p).value if k in functions else 0 for k in range(19)]
+    return (c_int64 * len(words))(*words), [*functions.values()]
+
+
+def _api() -> int:
+    return ctypes.addressof(_table()[0])
+
+
+# ------------------------------------------------------------------ threads
+
+_lock = threading.Lock()
+_tasks: SimpleQueue[tuple[int, int]] | None = None
+
+
+def _pool() -> SimpleQueue[tuple[int, int]]:
+    """Where threads wait for tasks: functions and what they are given. They start when they are needed first."""
+    global _tasks
+    with _lock:
+        if _tasks is None:
+            _tasks = SimpleQueue()
+            for k in range(ffi.cores() - 1):
+                threading.Thread(target=_run, args=(_tasks,), name=f"functorch_port-{k}", daemon=True).start()
+        return _tasks
+
+
+def _run(tasks: SimpleQueue[tuple[int, int]]) -> None:
+    while True:
+        function, data = tasks.get()
+        CFUNCTYPE(None, c_void_p)(function)(data)
+
+
+def _after_fork() -> None:
+    """A child process has none of its parent's threads."""
+    global _lock, _tasks
+    _lock, _tasks = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
