@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "Passes", "at_first_use", "compiler_options", "define", "formula_of", "formulas_alone", "function_of", "has_way",
-    "ready", "register", "register_passes",
+    "Passes", "at_first_use", "at_once", "compiler_options", "define", "for_numpy", "formula_of", "function_of",
+    "has_way", "ready", "register", "register_at_once", "register_passes",
 ]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}
@@ -94,34 +94,52 @@ def register(
     mlir.register_lowering(primitive, lowered, platform=platform, cacheable=not each)
 
 
-class _Formulas(OfThread):
+def register_at_once(primitive: Primitive, way: Callable[..., Any], suits: Callable[..., bool]) -> None:
+    """Say how a primitive is computed at once, on numpy arrays of any sizes.
+
+    Args:
+        way: ``(arrays, **params)`` to an array, or a tuple of several.
+        suits: of the arguments of `has_way`, in which sizes may be symbols.
+    """
+    _at_once[primitive] = way
+    _suits_at_once[primitive] = suits
+
+
+def at_once(primitive: Primitive) -> Callable[..., Any] | None:
+    """What `register_at_once` was told, or None."""
+    return _at_once.get(primitive)
+
+
+_at_once: dict[Primitive, Callable[..., Any]] = {}
+_suits_at_once: dict[Primitive, Callable[..., bool]] = {}
+
+
+class _Tracing(OfThread):
     """
     Attributes:
-        alone: whether no platform has a way of its own in what is traced now.
+        suits: by primitive whether it is bound in what the calling thread traces.
     """
 
-    alone = False
+    suits: dict[Primitive, Callable[..., bool]] = _suits
 
 
-_formulas_of_thread = _Formulas()
+_tracing = _Tracing()
 
 
 @contextmanager
-def formulas_alone() -> Iterator[None]:
-    """Have the calling thread trace the formulas of primitives, for what is not to be a program of XLA."""
-    before, _formulas_of_thread.alone = _formulas_of_thread.alone, True
+def for_numpy() -> Iterator[None]:
+    """Have the calling thread trace what runs on numpy arrays, and is no program of XLA."""
+    before, _tracing.suits = _tracing.suits, _suits_at_once
     try:
         yield
     finally:
-        _formulas_of_thread.alone = before
+        _tracing.suits = before
 
 
 def has_way(primitive: Primitive, *arguments: Any) -> bool:
-    """Whether a platform has a way of its own for such arguments, in the program that is being made."""
-    if _formulas_of_thread.alone:
-        return False
+    """Whether a platform has a way of its own for such arguments, in what is being traced."""
     ready()
-    suits = _suits.get(primitive)
+    suits = _tracing.suits.get(primitive)
     return suits is not None and suits(*arguments)
 
 

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["ARITHMETIC", "MOST", "broadcast", "is_known", "symbols", "text"]
+__all__ = ["ARITHMETIC", "MOST", "broadcast", "has_symbols", "is_known", "is_symbol", "symbols", "text"]
 
 
 #: positions in larger dimensions have 64 bits
@@ -33,6 +33,16 @@ def is_known(size: Any) -> bool:
     if isinstance(size, tuple | list):
         return all(map(is_known, size))
     return hasattr(size, "__index__")
+
+
+def is_symbol(value: Any) -> bool:
+    """Whether something is a size that nobody knows."""
+    return hasattr(value, "dimension_as_value")
+
+
+def has_symbols(value: Any) -> bool:
+    """Whether there are such sizes in it, if it is a tuple."""
+    return any(map(has_symbols, value)) if isinstance(value, tuple) else is_symbol(value)
 
 
 def text(sizes: Any) -> str:

@@ -181,7 +181,7 @@ class Traced:
             jax.ShapeDtypeStruct([*map(size, v.shape)], v.dtype) if hasattr(v, "shape") else v for v in values
         ]
         fn = config.by_our_rules(of([*map(size, numbers)]))
-        with tracing.x64(), lowering.formulas_alone():
+        with tracing.x64(), lowering.for_numpy():
             self.closed, self.results = jax.make_jaxpr(fn, return_shape=True)(*avals)
         self._results: Callable[..., Any] | None = None
 

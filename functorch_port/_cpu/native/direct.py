@@ -19,16 +19,7 @@ from ..._base.tuning import tuning
 from ...ops._convolution import Convolution, convolution_p
 from . import dnnl, ffi, frames, numpy_convolution, onednn
 
-__all__ = ["convolution", "forget", "of"]
-
-
-def of(primitive: Primitive) -> Callable[..., Any] | None:
-    """What computes a primitive at once: ``(arrays, **params) -> an array``, a tuple of them if it has several results.
-
-    It is None for primitives that there is nothing for, and gives None where the caller is to evaluate the primitive's
-    formula itself (`lowering.formula_of`).
-    """
-    return _WAYS.get(primitive)
+__all__ = ["WAYS", "convolution", "forget"]
 
 
 @cache
@@ -119,4 +110,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-_WAYS: dict[Primitive, Callable[..., Any]] = {convolution_p: convolution}
+def _suits_convolution(x: Any, w: Any, how: Convolution) -> bool:
+    return x.dtype == w.dtype and x.dtype in (np.float32, np.float64)
+
+
+#: primitive -> what computes it at once, and whether it does, of the arguments of `lowering.has_way`
+WAYS: dict[Primitive, tuple[Callable[..., Any], Callable[..., bool]]] = {
+    convolution_p: (convolution, _suits_convolution)
+}

@@ -18,7 +18,7 @@ from ...ops._cells import CELLS, Gates, States
 from ...ops._convolution import Convolution, convolution_p
 from ...ops._product import multiply_p, sizes
 from ...ops._recurrence import coefficients, cotangents_p, cut, forward_p, tangents_p
-from . import onednn, products, recurrence, rows
+from . import direct, onednn, products, recurrence, rows
 from .onednn import Product
 from .recurrence import Recurrence
 
@@ -29,6 +29,8 @@ def install() -> None:
     """Register them all."""
     rows.install()
     lowering.register(convolution_p, "cpu", _convolution, _suits_convolution)
+    for primitive, (way, suits) in direct.WAYS.items():
+        lowering.register_at_once(primitive, way, suits)
     lowering.register(multiply_p, "cpu", _product, _suits_product, each=True)
     for primitive, run in ((forward_p, _forward), (tangents_p, _tangents), (cotangents_p, _cotangents)):
         lowering.register(primitive, "cpu", partial(_recurrence, primitive, run), _suits_recurrence)

@@ -134,6 +134,8 @@ class Writer:
 
     def _operation(self, eqn: Any, ins: list[Value]) -> list[Value]:
         name = eqn.primitive.name
+        if (way := lowering.at_once(eqn.primitive)) is not None:
+            return self._called(way, eqn, ins)
         if (formula := lowering.formula_of(eqn.primitive)) is not None:
             given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
             with tracing.x64():
@@ -146,6 +148,36 @@ class Writer:
         if len(outs) == 1 and outs[0].const is None and outs[0].text not in self.made:
             self.made[outs[0].text] = name, ins, eqn.params
         return outs
+
+    def _called(self, way: Callable[..., Any], eqn: Any, ins: list[Value]) -> list[Value]:
+        """A primitive that something else computes."""
+        arrays = [self._whole(v) for v in ins]
+        params = ", ".join(f"{name}={self._parameter(value)}" for name, value in eqn.params.items())
+        text = f"{self._named(way)}(({', '.join(map(self._array, arrays))},), {params})"
+        for var in eqn.outvars:
+            self._checked(var.aval)
+        avals = [var.aval for var in eqn.outvars]
+        if not eqn.primitive.multiple_results:
+            return [self._emit(text, avals[0], avals[0].shape, arrays, 30.0)]
+        made = self._emit(text, avals[0], (), arrays, 30.0)
+        return [
+            self._emit(f"{made.text}[{k}]", aval, aval.shape, [made], 0.1) for k, aval in enumerate(avals)
+        ]
+
+    def _parameter(self, value: Any) -> str:
+        """Text of a parameter, in which sizes may be symbols."""
+        if sizes.is_symbol(value):
+            return sizes.text(value)
+        if not (isinstance(value, tuple) and sizes.has_symbols(value)):
+            return self._named(value)
+        parts = f"({', '.join(map(self._parameter, value))},)"
+        return f"{self._named(type(value))}._make({parts})" if hasattr(value, "_make") else parts
+
+    def _named(self, value: Any) -> str:
+        """A name for any object."""
+        name = f"o{len(self.names)}"
+        self.names[name] = value
+        return name
 
     def _primitive(self, name: str, eqn: Any, ins: list[Value]) -> list[Value]:
         aval = eqn.outvars[0].aval
