@@ -137,8 +137,8 @@ def _are_new(calls: Sequence[Call]) -> bool:
     numpys = tiers.are_used()
     new = set()
     for call in calls:
-        values = call.values or ()
-        if not (numpys and tiers.tiered(call.plan, values)):
+        values = call.values
+        if values is not None and not (numpys and tiers.tiered(call.plan, values)):
             key = (call.plan, avals_of(values))
             if key not in deferred.ran:
                 new.add(key)

@@ -56,7 +56,11 @@ class Tiered:
 
 def loss(calls: Sequence[Any], operations: int) -> float:
     """Microseconds that a sequence of operations takes longer than a compiled program, by an estimate."""
-    times = [state.bound.time for call in calls if (state := tiered(call.plan, call.values or ()))]
+    times = [
+        state.bound.time
+        for call in calls
+        if (values := call.values) is not None and (state := tiered(call.plan, values))
+    ]
     return tuning.operation_time * operations + sum(times)
 
 

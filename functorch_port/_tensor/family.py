@@ -7,7 +7,8 @@ are never symbols, as JAX broadcasts a size of 1, nor are those beyond `MOST`. E
 takes those for different that are different symbols, or a symbol and a number: it is used only where they are, since a
 function may compare them.
 
-Where a function needs to know a size (it asks whether one is larger than another), it is traced for each.
+Where a function asks which of two sizes is larger, it is traced for each order of the sizes; where it needs to know a
+size, for each.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class _Known:
     __slots__ = ("failed", "samples", "traces")
 
     def __init__(self) -> None:
-        self.failed: list[list[int]] = []
+        self.failed: list[tuple[list[int], Order | None]] = []
         self.samples: list[list[int]] = []
         self.traces: list[Traced] = []
 
@@ -116,16 +117,20 @@ class _Known:
         pattern = sizes
         if self.samples:
             pattern = _pattern([*self.samples, sizes])
-            if pattern not in self.failed and all(pattern != traced.pattern for traced in self.traces):
+            for ordered in (False, True):
+                tried = pattern, order_of(pattern, sizes) if ordered else None
+                if tried in self.failed or any(tried == (t.pattern, t.order) for t in self.traces):
+                    continue
                 try:
-                    new = Traced(of, values, numbers, pattern)
+                    new = Traced(of, values, numbers, *tried)
                 except Exception:  # it asks for a size; with numbers an error is told in its own words
-                    self.failed.append(pattern)
-                else:
-                    self.traces.insert(0, new)
-                    if (env := new.sizes_of(sizes)) is not None:
-                        self._note(sizes)
-                        return new, env
+                    self.failed.append(tried)
+                    continue
+                self.traces.insert(0, new)
+                if (env := new.sizes_of(sizes)) is not None:
+                    self._note(sizes)
+                    return new, env
+                break
         new = Traced(of, values, numbers, sizes)
         symbolic = [traced for traced in self.traces if traced.symbols]
         concrete = [traced for traced in self.traces if not traced.symbols]
@@ -149,26 +154,51 @@ def _pattern(samples: Sequence[Sequence[int]]) -> list[int]:
     return [column[0] if len(set(column)) == 1 else next(symbol) for column in columns]
 
 
+def _less(a: Any, b: Any) -> str:
+    return (
+        f"{b} >= {a + 1}"
+        if isinstance(a, int)
+        else f"{a} <= {b - 1}"
+        if isinstance(b, int)
+        else f"{b} >= {a} + 1"
+    )
+
+
+#: the places of sizes, the smallest first
+Order = tuple[int, ...]
+
+
+def order_of(pattern: list[int], sizes: Sequence[int]) -> Order:
+    """The order of sizes that are symbols, or that symbols are compared with."""
+    return tuple(sorted(range(len(pattern)), key=sizes.__getitem__))
+
+
 class Traced:
     """The trace of a pure function.
 
     Attributes:
         pattern: the sizes it is for, as `_Known` lists them: numbers, or -1 - k for the symbol number k.
+        order: that of the sizes it is for, if the function compares them.
         symbols: how many there are.
         closed: the jaxpr; None when a backend has made of it what it needs.
         results: shapes and dtypes of the results, with symbols.
         backend: what a backend has made of it.
     """
 
-    __slots__ = ("_results", "backend", "closed", "pattern", "results", "symbols")
+    __slots__ = ("_results", "backend", "closed", "order", "pattern", "results", "symbols")
 
     def __init__(
-        self, of: Callable[..., Any], values: Sequence[Any], numbers: Sequence[int], pattern: Sequence[int]
+        self,
+        of: Callable[..., Any],
+        values: Sequence[Any],
+        numbers: Sequence[int],
+        pattern: Sequence[int],
+        order: Order | None = None,
     ) -> None:
-        self.pattern = list(pattern)
+        self.pattern, self.order = list(pattern), order
         self.symbols = -min([0, *pattern])
         self.backend: Any = None
-        names = symbols(self.symbols)
+        names = symbols(self.symbols, self._known_orders())
         sizes: dict[int, Any] = {}
         given = iter([names[-1 - p] if p < 0 else p for p in pattern])
 
@@ -195,7 +225,15 @@ class Traced:
                 env.append(n)
             elif p != n:
                 return None
+        if self.order is not None and order_of(self.pattern, sizes) != self.order:
+            return None
         return tuple(env)
+
+    def _known_orders(self) -> tuple[str, ...]:
+        """What is known of the order, as constraints."""
+        names = [f"n{-1 - p}" if p < 0 else p for p in self.pattern]
+        pairs = itertools.combinations([names[place] for place in self.order or ()], 2)
+        return tuple([_less(a, b) for a, b in pairs if not (isinstance(a, int) and isinstance(b, int))])
 
     def shapes(self, env: tuple[int, ...]) -> Any:
         """Shapes and dtypes of the results."""
