@@ -47,7 +47,7 @@ class Tiered:
 
     def __init__(self, bound: numpy_programs.Bound) -> None:
         self.bound = bound
-        self.left = price(1)
+        self.left = price(1) / tuning.compilation_share  # sequences come first
 
     def loss(self) -> float:
         """Microseconds that a run takes longer than that of a compiled program, by an estimate."""
@@ -117,7 +117,7 @@ def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any]) -> An
     if out is None:
         return None
     state.left -= state.loss()
-    if state.left < 0 and not plan.view:
+    if state.left < 0 and not plan.view and not _Compiler.waiting:  # a program that has it may be on its way
         state.left = float("inf")
         key = (_kind(values),)
         compiled_later(compiled, lambda: plan.backend.__setitem__(key, False))
