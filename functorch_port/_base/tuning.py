@@ -118,7 +118,7 @@ class Tuning:
     tier: str = _setting("TIER")
     background: bool = True
     compilation_time: float = 50_000.0
-    compilation_each: float = 15_000.0
+    compilation_each: float = 10_000.0
     operation_time: float = 20.0
     compilation_share: float = 0.25
 

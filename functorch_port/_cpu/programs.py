@@ -38,6 +38,7 @@ __all__ = [
     "found",
     "given",
     "replayed",
+    "run",
     "settle",
     "taken",
 ]
@@ -121,13 +122,20 @@ def found(
         return program
     _left[number] = float("inf")
     given = [*arguments]  # the caller's list may grow
-    tiers.compiled_later(lambda: _tried(program, given), there)
+    tiers.compiled_later(lambda: run(program, given), there)
     return _programs.get(key)
 
 
-def _tried(program: Plan, arguments: Sequence[Any]) -> Any:
+def run(program: Plan, arguments: Sequence[Any], elements: int = 0) -> Any:
+    """What a program gives for arguments of which some may be numpy's; ``elements`` as in `memory.run`."""
     with tracing.x64():
-        return memory.run(program.jit, arguments)
+        return memory.run(program.jit, [*map(_given, arguments)], elements)
+
+
+def _given(value: Any) -> Any:
+    return (
+        placing.twin(value) if value.__class__ is np.ndarray and value.size > tuning.numpy_elements else value
+    )
 
 
 def _are_new(calls: Sequence[Call]) -> bool:
@@ -214,9 +222,7 @@ class Numbered:
                 if at is not None:
                     places.append((at, value.number))
                     continue
-                value = value.array()
-            elif value.__class__ is np.ndarray and value.size > tuning.numpy_elements:
-                value = placing.twin(value)
+                value = value.found()
             places.append(None)
             self.arguments.append(value)
         return tuple(places)
@@ -382,7 +388,6 @@ def _as_one(calls: dict[Call, Sequence[Any]]) -> bool:
     program = found(key, make, numbered.arguments, list(calls), len(calls))
     if program is None:
         return False
-    with tracing.x64():
-        results = memory.run(program.jit, numbered.arguments, sum([c.size for c in calls]))
+    results = run(program, numbered.arguments, sum([c.size for c in calls]))
     settle(calls, forward, iter(results))
     return True

@@ -17,13 +17,12 @@ from typing import Any
 
 from .._array import tracing
 from .._array.value import HOST
-from .._base import memory
 from .._base.tuning import tuning
 from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import wrap
 from ..autograd._accumulation import accumulate, summed
 from ..autograd._engine import leading_to, reach
-from . import deferred
+from . import deferred, programs
 from . import numpy_programs as host
 from .deferred import Call, Deferred, unrun
 from .programs import Numbered, asked_for, forward_of, found, given, replayed, settle, taken
@@ -155,8 +154,7 @@ def _attempt(
         small = host.key_of(flat)
         results = None if small is None else host.computed(program, small, flat)
     if results is None:
-        with tracing.x64():
-            results = memory.run(program.jit, flat, sum([call.size for call in calls]))
+        results = programs.run(program, flat, sum([call.size for call in calls]))
     if not retain:
         for node in order:
             node.release()
