@@ -104,7 +104,7 @@ class Tuning:
         cached_passes: programs of eager operations that come again and again.
         cached_operations, cached_least: operations in all programs of a function, or of eager operations, and so many
             programs stay however many operations they have.
-        cached_convolutions: oneDNN's plans for single convolutions, as many as oneDNN itself keeps primitives.
+        cached_primitives: plans of oneDNN's for single calls, as many as oneDNN itself keeps primitives.
         cached_facts: what is a few numbers, by shapes and other numbers: strides, orders, counts.
         cached_arrays: by shapes and values.
         handlers: machine code and plans of a library, which stay as long as the process: beyond it XLA computes.
@@ -174,7 +174,7 @@ class Tuning:
     cached_passes: int = 128
     cached_operations: int = 1 << 15
     cached_least: int = 8
-    cached_convolutions: int = 1024
+    cached_primitives: int = 1024
     cached_facts: int = 4096
     cached_arrays: int = 256
     handlers: int = 2048

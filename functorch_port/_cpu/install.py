@@ -37,11 +37,12 @@ def install() -> None:
 
 def _register() -> None:
     from . import compiler_options
-    from .native import lowerings
+    from .native import direct, lowerings
     from .passes import blocked
     from .updates import CpuLoops
 
     lowerings.install()
+    direct.install()
     loops.current = CpuLoops()
     lowering.register_passes(lowering.Passes(blocked.function_of, compiler_options.options))
 

@@ -27,9 +27,9 @@ pytestmark = [
 def everything_in_one_call(monkeypatch, tuned):
     """What a test computes must ask for a plan, also where a scan would be as fast, and get one."""
     asked = []
-    original = recurrence._plan
+    original = recurrence._known_to_xla
     tuned(recurrence_least=1)
-    monkeypatch.setattr(recurrence, "_plan", lambda *args: asked.append(original(*args)) or asked[-1])
+    monkeypatch.setattr(recurrence, "_known_to_xla", lambda *args: asked.append(original(*args)) or asked[-1])
     jax.clear_caches()
     yield
     assert asked and None not in asked
@@ -156,14 +156,8 @@ def test_other_lengths_and_sizes_compile_no_more_machine_code(monkeypatch):
 
     layer, made = ft.nn.LSTM(8, 16), []
     layer(ft.ones(5, 2, 8))[0].tolist()
-    original = ffi._handlers
-
-    def handlers(runtime, text, count):  # those without a formula are a store that may run out here
-        if text:
-            made.append(text)
-        return original(runtime, text, count)
-
-    monkeypatch.setattr(ffi, "_handlers", handlers)
+    original = ffi.function
+    monkeypatch.setattr(ffi, "function", lambda name, text: made.append(text) or original(name, text))
     layer(ft.ones(9, 3, 8))[0].tolist()
     ft.nn.LSTM(8, 24)(ft.ones(6, 2, 8))[0].tolist()
     assert not made

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jax.extend.core import Primitive
 
+from ..._array import loops
+from ..._base import lowering
 from ..._base.tuning import tuning
 from ...ops._convolution import Convolution, convolution_p
-from . import dnnl, ffi, frames, numpy_convolution, onednn
+from ...ops._rows import FORMULAS, Formula
+from . import dnnl, ffi, frames, kernels, numpy_convolution, onednn, recurrence, rows
+from .lowerings import RECURRENCES
+from .recurrence import Recurrence, Sizes
 
-__all__ = ["WAYS", "convolution", "forget"]
+__all__ = ["convolution", "forget", "install", "update"]
 
 
 @cache
@@ -50,7 +54,7 @@ def convolution(arrays: Sequence[np.ndarray], *, kind: str, how: Convolution) ->
     plan = _convolution_plan(kind, how) if a.dtype == np.float32 and _has_onednn() else None
     if plan is None:
         return numpy_convolution.convolve(kind, how, a, b)
-    return plan.run(shape, a, b)
+    return plan.run("onednn.ll", arrays, [shape])[0]
 
 
 #: kind -> what the arrays are, and what the result is
@@ -61,24 +65,34 @@ _SHAPES = {
 }
 
 
-class _Plan:
-    """A plan of oneDNN's primitives and what it refers to, which go together."""
+class _Plan(NamedTuple):
+    """A plan that a handler is called with.
 
-    def __init__(self, make: Callable[[], onednn.Plan]) -> None:
-        self.owner = dnnl.Owner()
-        with self.owner:
-            plan = make()
-            self.words = onednn.kept(plan.words())
-        self.scratch = max(plan.scratch, dnnl.ALIGNMENT)
+    Attributes:
+        data: where it is.
+        scratch: bytes that it works in.
+        owner: of that and of what it refers to.
+    """
 
-    def run(self, shape: Sequence[int], *arrays: np.ndarray) -> np.ndarray:
-        out, room = frames.empty(shape, np.float32), frames.empty((self.scratch,), np.uint8)
-        given = [np.ascontiguousarray(x) for x in arrays]
-        frames.call("onednn.ll", given, [out, room], data=self.words)
-        return out
+    data: int
+    scratch: int
+    owner: dnnl.Owner
+
+    @classmethod
+    def of(cls, plan: onednn.Plan, owner: dnnl.Owner) -> _Plan:
+        return cls(onednn.kept(plan.words()), max(plan.scratch, dnnl.ALIGNMENT), owner)
+
+    def run(
+        self, runtime: str, arrays: Sequence[np.ndarray], shapes: Sequence[Sequence[int]]
+    ) -> list[np.ndarray]:
+        """Results of these shapes, of float32."""
+        made = [frames.empty(shape, np.float32) for shape in shapes]
+        room = frames.empty((self.scratch,), np.uint8)
+        frames.call(runtime, [*map(np.ascontiguousarray, arrays)], [*made, room], data=self.data)
+        return made
 
 
-@lru_cache(tuning.cached_convolutions)
+@lru_cache(tuning.cached_primitives)
 def _convolution_plan(kind: str, how: Convolution) -> _Plan | None:
     """None if oneDNN does not have it."""
     work = prod(how.output) * prod(how.weight[1:])
@@ -86,14 +100,112 @@ def _convolution_plan(kind: str, how: Convolution) -> _Plan | None:
     if _is_child:
         parts = max(parts, 1)
     try:
-        return _Plan(lambda: onednn.plan_convolution(kind, how, parts))
+        with dnnl.Owner() as owner:
+            return _Plan.of(onednn.plan_convolution(kind, how, parts), owner)
     except dnnl.NoPrimitive:
         return None
+
+
+# ------------------------------------------------------------------ formulas of rows
+
+
+def _rows(formula: Formula, arrays: Sequence[np.ndarray], **how: Any) -> tuple[np.ndarray, ...] | None:
+    x = arrays[0]
+    if x.shape[1] < 2 or not x.size or not ffi.compiles():
+        return None
+    found = rows.loop(formula, arrays, how)
+    if found is None:
+        return None
+    made = [frames.empty(x.shape if is_row else (len(x), 1), dtype) for is_row, dtype in found.results]
+    frames.call("kernels.ll", [*map(np.ascontiguousarray, arrays)], made, data=found.loop.data)
+    return tuple(made)
+
+
+# ------------------------------------------------------------------ elementwise updates
+
+
+def update(
+    fn: Callable[..., Any],
+    rows: Sequence[loops.Row],
+    written: int,
+    numbers: Any,
+    joined: loops.Row = (),
+    in_place: bool = False,
+) -> loops.New | None:
+    """As `loops.update`, of numpy arrays. What is overwritten is overwritten only if ``in_place``: then these arrays
+    must be contiguous and writeable, and they are returned. None if there is no loop for it.
+    """
+    if not rows or not ffi.compiles():
+        return None
+    call = kernels.call_of(fn, rows, written, numbers, joined)
+    return call and call[0].split(_updated(call[1], call=call[0], in_place=in_place), len(rows))
+
+
+def _updated(
+    arrays: Sequence[np.ndarray], *, call: kernels.Call, in_place: bool = False
+) -> tuple[np.ndarray, ...]:
+    made = call.shapes(arrays)
+    results: list[Any] = [None] * len(made)
+    given = [np.ascontiguousarray(x) for x in arrays]
+    for source, target in call.overwrites(len(arrays)).items():
+        old = arrays[source]
+        if in_place:
+            if not (old.flags.c_contiguous and old.flags.writeable):
+                raise ValueError("an array to be overwritten is not contiguous, or read-only")
+        else:
+            old = frames.empty(old.shape, old.dtype)
+            old[...] = arrays[source]
+        results[target] = old
+    for k, (shape, dtype) in enumerate(made):
+        if results[k] is None:
+            results[k] = frames.empty(shape, dtype)
+    frames.call("kernels.ll", given, results, data=call.loop.data)
+    return tuple(results)
+
+
+# ------------------------------------------------------------------ recurrences
+
+
+def _recurrence(
+    way: Callable[..., Any], arrays: Sequence[np.ndarray], **how: Any
+) -> tuple[np.ndarray, ...] | None:
+    if not _has_onednn() or any(x.dtype != np.float32 or not x.size for x in arrays):
+        return None
+    made = way(_run, *arrays, **how)
+    return None if made is None else tuple(made)
+
+
+def _run(
+    what: Recurrence, reverse: bool, arrays: Sequence[Any], states: Sequence[Any], weight: Any
+) -> recurrence.Made | None:
+    """As `recurrence.run`."""
+    sizes = Sizes(arrays[0].shape[0], *states[0].shape)
+    plans = _recurrence_plans(what, reverse, sizes)
+    if plans is None:
+        return None
+    packing, packed, plan = plans
+    weights = packing.run("onednn.ll", [weight], [(packed // 4,)])
+    return what.split(plan.run("recurrence.ll", [*arrays, *states, *weights], what.shapes(sizes)))
+
+
+@lru_cache(tuning.cached_primitives)
+def _recurrence_plans(what: Recurrence, reverse: bool, sizes: Sizes) -> tuple[_Plan, int, _Plan] | None:
+    """The plan that puts the weights into their layout, the bytes of that, and the plan of the steps."""
+    with dnnl.Owner() as owner:
+        made = recurrence.plan(what, reverse, sizes)
+        if made is None:
+            return None
+        plan = _Plan(onednn.kept(made.words), max(made.scratch, dnnl.ALIGNMENT), owner)
+        return _Plan.of(made.packing, owner), made.packed, plan
+
+
+# ------------------------------------------------------------------ all of them
 
 
 def forget() -> None:
     """Have no plan any more."""
     _convolution_plan.cache_clear()
+    _recurrence_plans.cache_clear()
 
 
 #: whether this process is a fork of one that may have used OpenMP's threads: it hangs if it asks for them
@@ -114,7 +226,28 @@ def _suits_convolution(x: Any, w: Any, how: Convolution) -> bool:
     return x.dtype == w.dtype and x.dtype in (np.float32, np.float64)
 
 
-#: primitive -> what computes it at once, and whether it does, of the arguments of `lowering.has_way`
-WAYS: dict[Primitive, tuple[Callable[..., Any], Callable[..., bool]]] = {
-    convolution_p: (convolution, _suits_convolution)
-}
+def _suits_rows(x: Any, dims: Sequence[int]) -> bool:
+    first = x.ndim - len(dims)
+    length = prod(x.shape[first:])
+    is_last = tuple(dims) == tuple(range(first, x.ndim))
+    return (
+        x.dtype in (np.float32, np.float64)
+        and is_last
+        and length != 1
+        and 0 not in x.shape
+        and ffi.compiles()
+    )
+
+
+def _suits_recurrence(mode: str, x: Any, states: Any) -> bool:
+    arrays = (x, *states)
+    return _has_onednn() and all(a.dtype == np.float32 and 0 not in a.shape for a in arrays)
+
+
+def install() -> None:
+    """Register what computes each primitive at once."""
+    lowering.register_at_once(convolution_p, convolution, _suits_convolution)
+    for formula in FORMULAS:
+        lowering.register_at_once(formula.primitive, partial(_rows, formula), _suits_rows)
+    for primitive, way in RECURRENCES.items():
+        lowering.register_at_once(primitive, partial(_recurrence, way), _suits_recurrence)

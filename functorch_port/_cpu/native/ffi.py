@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from ..._base import settings
 from ..._base.tuning import tuning
 
 __all__ = [
-    "are_enough", "available", "compiles", "cores", "function", "lanes", "register", "register_with", "serving",
+    "are_enough", "available", "compiles", "cores", "function", "kept", "lanes", "register", "serving",
 ]  # fmt: skip
 
 _lock = threading.Lock()
@@ -58,31 +59,19 @@ def lanes() -> int:
     return 16 if llvm.get_host_cpu_features().get("avx512f") else 8
 
 
-def register(name: str, runtime: str, text: str) -> None:
-    """Compile a handler, once, and tell XLA its name.
-
-    Args:
-        name: the same name means the same handler.
-        runtime: the file beside this one with what the handler needs, besides ``ffi.ll`` and ``pool.ll``.
-        text: definitions in LLVM's language that complete it.
-    """
-    with _lock:
-        if name not in _registered:
-            (handler,) = _handlers(runtime, text, 1)
-            _tell(name, handler)
-
-
 def are_enough() -> bool:
     """Whether no more handlers are to be made for single shapes: what is made stays, as XLA's threads may run it."""
     return len(_registered) >= tuning.handlers
 
 
-def register_with(name: str, runtime: str, data: int, text: str = "") -> None:
-    """`register` a handler that differs from others by its data alone: nothing is compiled for most of them.
+def register(name: str, runtime: str, data: int, text: str = "") -> None:
+    """Tell XLA a handler and its name, once. Handlers may differ by their data alone: nothing is compiled for most.
 
     Args:
-        name, runtime, text: as there.
+        name: the same name means the same handler.
+        runtime: the file beside this one with what the handler needs, besides ``ffi.ll`` and ``pool.ll``.
         data: an address, of what stays where it is; 0 for a handler that all calls tell what to do.
+        text: definitions in LLVM's language that complete it.
     """
     with _lock:
         if name not in _registered:
@@ -91,6 +80,16 @@ def register_with(name: str, runtime: str, data: int, text: str = "") -> None:
             handler = _free[runtime, text].pop()
             ctypes.c_int64.from_address(handler.data).value = data
             _tell(name, handler)
+
+
+def kept(words: Sequence[int], by: list[Any] | None = None) -> int:
+    """Where the words stay: as long as the list ``by``, or for ever, as XLA's threads run until the process ends."""
+    held = (ctypes.c_int64 * len(words))(*words)
+    if by is None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    else:
+        by.append(held)
+    return ctypes.addressof(held)
 
 
 def serving(runtime: str, text: str = "") -> int:

@@ -52,7 +52,7 @@ def call(
     """Call a handler; the lock of the interpreter is free meanwhile.
 
     Args:
-        runtime, text, data: as `ffi.register_with` has them.
+        runtime, text, data: as `ffi.register` has them.
         arrays, results: contiguous ones; the handler may write to the results alone.
         words: what the handler is told by this call.
 

@@ -1,26 +1,33 @@
-; What every kernel of kernels.py has around its loop, besides ffi.ll and pool.ll: a handler of XLA's foreign function
-; interface that shares a call's elements among the threads of XLA's pool.
+; What all kernels of kernels.py and rows.py have around their loops, besides ffi.ll and pool.ll: a handler of XLA's foreign
+; function interface that shares a call's elements among the threads of XLA's pool.
 ;
-; A call updates several tensors, each of some arrays of one size. kernels.py adds
-;     @loop         void (ptr pointers, i64 start, i64 end): the update of a tensor's elements from start to before end
-;     @count        how many pointers that takes
-;     @sources      where each comes from: {whether an argument or a result, its number for the first tensor, by how much
-;                   that grows from tensor to tensor, and for an array that holds the elements of all tensors, one after
-;                   the other, the bytes of an element}
-;     @first        how many arguments come before those of the first tensor
-;     @width        how many arguments there are for each tensor
-;     @chunk        how many elements a thread takes at a time
+; A call updates several tensors, each of some arrays of one size. A handler's data is what kernels.py has made, words of 64
+; bits:
+;     loop          void (ptr pointers, i64 start, i64 end, i64 length): the update of a tensor's elements from start to before
+;                   end, which are whole rows of that length
+;     count         how many pointers that takes
+;     first         how many arguments come before those of the first tensor
+;     width         how many arguments there are for each tensor
+;     chunk         how many elements a thread takes at a time, about
+;     by.rows       whether an argument's last dimension is the length of a row; else it is 1
+;     sources[]     where each pointer comes from, four words: whether an argument or a result, its number for the first
+;                   tensor, by how much that grows from tensor to tensor, and for an array that holds the elements of all
+;                   tensors, one after the other, the bytes of an element
 ;
 ; The rest of a job is
+;     ptr data
 ;     i64 tensors   how many tensors
+;     i64 length    of a row
+;     i64 chunk     how many elements a thread takes at a time: whole rows
 ;     i64 rows[]    for every tensor: its first chunk, its size, and the loop's pointers
 
 ; A tensor's row of the job.
 define internal ptr @row(ptr %job, i64 %tensor) alwaysinline {
-  %count = load i64, ptr @count
+  %data = call ptr @pointer(ptr %job, i64 32)
+  %count = call i64 @word(ptr %data, i64 8)
   %width = add i64 %count, 2
   %skipped = mul i64 %tensor, %width
-  %at = add i64 %skipped, 1
+  %at = add i64 %skipped, 4
   %row = getelementptr %job, ptr %job, i64 0, i32 4, i64 %at
   ret ptr %row
 }
@@ -29,11 +36,7 @@ define internal ptr @row(ptr %job, i64 %tensor) alwaysinline {
 define internal void @work(ptr %job) {
 entry:
   %done = getelementptr %job, ptr %job, i64 0, i32 1
-  %tensors.at = getelementptr %job, ptr %job, i64 0, i32 4
-  %tensors = load i64, ptr %tensors.at
-  %chunks.at = getelementptr %job, ptr %job, i64 0, i32 3
-  %chunks = load i64, ptr %chunks.at
-  %chunk = load i64, ptr @chunk
+  %chunks = call i64 @word(ptr %job, i64 24)
   br label %take
 take:
   %last = phi i64 [ 0, %entry ], [ %tensor, %do ]
@@ -41,7 +44,14 @@ take:
   %left = icmp slt i64 %number, %chunks
   br i1 %left, label %find, label %out
 find:
-  %tensor = phi i64 [ %last, %take ], [ %after, %next ]
+  %data = call ptr @pointer(ptr %job, i64 32)
+  %loop = call ptr @pointer(ptr %data, i64 0)
+  %tensors = call i64 @word(ptr %job, i64 40)
+  %length = call i64 @word(ptr %job, i64 48)
+  %chunk = call i64 @word(ptr %job, i64 56)
+  br label %look
+look:
+  %tensor = phi i64 [ %last, %find ], [ %after, %next ]
   %after = add i64 %tensor, 1
   %more = icmp slt i64 %after, %tensors
   br i1 %more, label %compare, label %do
@@ -51,7 +61,7 @@ compare:
   %passed = icmp sle i64 %first.after, %number
   br i1 %passed, label %next, label %do
 next:
-  br label %find
+  br label %look
 do:
   %row = call ptr @row(ptr %job, i64 %tensor)
   %first = load i64, ptr %row
@@ -61,7 +71,7 @@ do:
   %start = mul i64 %within, %chunk
   %upto = add i64 %start, %chunk
   %end = call i64 @llvm.smin.i64(i64 %upto, i64 %size)
-  call void @loop(ptr %pointers, i64 %start, i64 %end)
+  call void %loop(ptr %pointers, i64 %start, i64 %end, i64 %length)
   %before = atomicrmw add ptr %done, i64 1 seq_cst
   br label %take
 out:
@@ -91,15 +101,15 @@ out:
 
 ; Write a tensor's row, of which the first chunk's number and the elements of the tensors before are given; returns how
 ; many elements it has.
-define internal i64 @gather(ptr %frame, ptr %job, i64 %tensor, i64 %first, i64 %before) {
+define internal i64 @gather(ptr %frame, ptr %data, ptr %job, i64 %tensor, i64 %first, i64 %before) {
 entry:
   %args = call ptr @pointer(ptr %frame, i64 72)
   %rets = call ptr @pointer(ptr %frame, i64 112)
-  %count = load i64, ptr @count
+  %count = call i64 @word(ptr %data, i64 8)
   %row = call ptr @row(ptr %job, i64 %tensor)
   store i64 %first, ptr %row
-  %common = load i64, ptr @first
-  %width = load i64, ptr @width
+  %common = call i64 @word(ptr %data, i64 16)
+  %width = call i64 @word(ptr %data, i64 24)
   %args.before = mul i64 %tensor, %width
   %arg = add i64 %common, %args.before
   %arg.at = getelementptr ptr, ptr %args, i64 %arg
@@ -114,7 +124,8 @@ head:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %body, label %out
 body:
-  %source.at = getelementptr { i64, i64, i64, i64 }, ptr @sources, i64 %i
+  %sources = getelementptr i64, ptr %data, i64 6
+  %source.at = getelementptr { i64, i64, i64, i64 }, ptr %sources, i64 %i
   %source = load { i64, i64, i64, i64 }, ptr %source.at
   %what = extractvalue { i64, i64, i64, i64 } %source, 0
   %begin = extractvalue { i64, i64, i64, i64 } %source, 1
@@ -126,9 +137,9 @@ body:
   %number = add i64 %begin, %shift
   %buffer.at = getelementptr ptr, ptr %list, i64 %number
   %buffer = load ptr, ptr %buffer.at
-  %data = call ptr @pointer(ptr %buffer, i64 24)
+  %array = call ptr @pointer(ptr %buffer, i64 24)
   %skipped = mul i64 %before, %bytes
-  %mine = getelementptr i8, ptr %data, i64 %skipped
+  %mine = getelementptr i8, ptr %array, i64 %skipped
   %place = getelementptr ptr, ptr %pointers, i64 %i
   store ptr %mine, ptr %place
   %next = add i64 %i, 1
@@ -138,8 +149,7 @@ out:
 }
 
 ; How many threads a job is worth: one for every full chunk of its elements, at least one, no more than there are.
-define internal i64 @worth(ptr %frame, i64 %elements) {
-  %chunk = load i64, ptr @chunk
+define internal i64 @worth(ptr %frame, i64 %elements, i64 %chunk) {
   %full = sdiv i64 %elements, %chunk
   %several = icmp sgt i64 %full, 1
   br i1 %several, label %ask, label %alone
@@ -152,22 +162,52 @@ alone:
   ret i64 1
 }
 
-; What a call does, with no data: no error, as a null pointer.
+; The length of the rows of an argument, of which the list is.
+define internal i64 @row_length(ptr %args, i64 %which) {
+  %buffer.at = getelementptr ptr, ptr %args, i64 %which
+  %buffer = load ptr, ptr %buffer.at
+  %rank = call i64 @word(ptr %buffer, i64 32)
+  %dims = call ptr @pointer(ptr %buffer, i64 40)
+  %last = add i64 %rank, -1
+  %dim.at = getelementptr i64, ptr %dims, i64 %last
+  %dim = load i64, ptr %dim.at
+  ret i64 %dim
+}
+
+; What a call does: no error, as a null pointer.
 define internal ptr @answer(ptr %frame, ptr %data) {
-run:
+entry:
+  %given = call ptr @pointer(ptr %frame, i64 72)
   %args = call i64 @word(ptr %frame, i64 56)
-  %common = load i64, ptr @first
-  %width = load i64, ptr @width
+  %count = call i64 @word(ptr %data, i64 8)
+  %common = call i64 @word(ptr %data, i64 16)
+  %width = call i64 @word(ptr %data, i64 24)
+  %about = call i64 @word(ptr %data, i64 32)
+  %by.rows.word = call i64 @word(ptr %data, i64 40)
+  %by.rows = trunc i64 %by.rows.word to i1
+  br i1 %by.rows, label %ask, label %run
+ask:
+  %asked = call i64 @row_length(ptr %given, i64 %common)
+  br label %run
+run:
+  %length = phi i64 [ 1, %entry ], [ %asked, %ask ]
+  %rows.about = sdiv i64 %about, %length
+  %rows = call i64 @llvm.smax.i64(i64 %rows.about, i64 1)
+  %chunk = mul i64 %rows, %length
   %apart = sub i64 %args, %common
   %tensors = sdiv i64 %apart, %width
-  %count = load i64, ptr @count
   %words.each = add i64 %count, 2
   %table = mul i64 %tensors, %words.each
-  %words = add i64 %table, 1
+  %words = add i64 %table, 4
   %job = call ptr @new_job(i64 %words)
-  %tensors.at = getelementptr %job, ptr %job, i64 0, i32 4
+  %rest = getelementptr %job, ptr %job, i64 0, i32 4
+  store ptr %data, ptr %rest
+  %tensors.at = getelementptr i64, ptr %rest, i64 1
   store i64 %tensors, ptr %tensors.at
-  %chunk = load i64, ptr @chunk
+  %length.at = getelementptr i64, ptr %rest, i64 2
+  store i64 %length, ptr %length.at
+  %chunk.at = getelementptr i64, ptr %rest, i64 3
+  store i64 %chunk, ptr %chunk.at
   %round = add i64 %chunk, -1
   br label %head
 head:
@@ -177,7 +217,7 @@ head:
   %more = icmp slt i64 %tensor, %tensors
   br i1 %more, label %body, label %begin
 body:
-  %size = call i64 @gather(ptr %frame, ptr %job, i64 %tensor, i64 %chunks, i64 %elements)
+  %size = call i64 @gather(ptr %frame, ptr %data, ptr %job, i64 %tensor, i64 %chunks, i64 %elements)
   %up = add i64 %size, %round
   %mine = sdiv i64 %up, %chunk
   %chunks.next = add i64 %chunks, %mine
@@ -185,7 +225,7 @@ body:
   %tensor.next = add i64 %tensor, 1
   br label %head
 begin:
-  %hands = call i64 @worth(ptr %frame, i64 %elements)
+  %hands = call i64 @worth(ptr %frame, i64 %elements, i64 %chunk)
   call void @share(ptr %frame, ptr %job, i64 %chunks, i64 %hands)
   ret ptr null
 }

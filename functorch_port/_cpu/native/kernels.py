@@ -31,7 +31,7 @@ from ..._array.loops import New, Row, by_xla
 from ..._base.tuning import tuning
 from . import ffi, llvm
 
-__all__ = ["definitions", "run"]
+__all__ = ["Call", "Loop", "call_of", "loop", "run", "update_p"]
 
 
 Types: TypeAlias = tuple[np.dtype, ...]
@@ -44,18 +44,30 @@ def run(
 
     If the program is for another platform after all, it has `by_xla` instead.
     """
-    types = _types(rows[0])
-    if not ffi.available() or any(_types(r) != types or len({x.shape for x in r}) > 1 for r in rows):
+    if not ffi.available():
         return None
-    vector = isinstance(numbers, jax.Array)
+    made = call_of(fn, rows, written, numbers, joined)
+    if made is None:
+        return None
+    call, arrays = made
+    return call.split(update_p.bind(*arrays, call=call), len(rows))
+
+
+def call_of(
+    fn: Callable[..., Any], rows: Sequence[Row], written: int, numbers: Any, joined: Row = ()
+) -> tuple[Call, list[Any]] | None:
+    """The call of `run`, and its arrays."""
+    types = _types(rows[0])
+    if any(_types(r) != types or len({x.shape for x in r}) > 1 for r in rows):
+        return None
+    vector = isinstance(numbers, jax.Array | np.ndarray)
     scalars = (np.dtype(numbers.dtype),) * len(numbers) if vector else _types(numbers)
-    kernel = _kernel(fn, types, written, _types(joined), scalars, vector)
+    kernel = _update(fn, types, written, _types(joined), scalars, vector)
     if kernel is None:
         return None
     common = [numbers] if vector else numbers
-    call = _Call(fn, *kernel, vector, len(common), len(joined), len(types), written)
-    made = _update_p.bind(*common, *joined, *(x for row in rows for x in row), call=call)
-    return call.split(made, len(rows))
+    call = Call(fn, *kernel, vector, len(common), len(joined), len(types), written)
+    return call, [*common, *joined, *(x for row in rows for x in row)]
 
 
 def _types(arrays: Row) -> Types:
@@ -63,10 +75,10 @@ def _types(arrays: Row) -> Types:
 
 
 @lru_cache(tuning.cached_programs)
-def _kernel(
+def _update(
     fn: Callable[..., Any], row: Types, written: int, joined: Types, numbers: Types, vector: bool
-) -> tuple[str, tuple[np.dtype | None, ...]] | None:
-    """The name that XLA knows the kernel by, and the types of a new row; with ``vector`` the numbers are one array."""
+) -> tuple[Loop, tuple[np.dtype | None, ...]] | None:
+    """The loop, and the types of a new row; None if there can be none. With ``vector`` the numbers are one array."""
     n, j = len(numbers), len(joined)
 
     def flat(*values: Any) -> Any:
@@ -80,22 +92,19 @@ def _kernel(
     if _types(new_joined) != joined or made[:written] != row[:written]:
         return None
     try:
-        text = _source(closed, n, vector, j, written)
-        name = f"functorch_port.{fn.__name__}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        ffi.register(name, "kernels.ll", text)
+        return _loop(fn.__name__, closed, n, vector, j, written), made
     except llvm.Unknown:
         return None
-    return name, made
 
 
 # ---------------------------------------------------------------------- a call in a program
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """A call of a kernel, whose arrays are the numbers, the joined arrays and, row after row, those of the tensors."""
 
     fn: Callable[..., Any]
-    kernel: str
+    loop: Loop
     made: tuple[np.dtype | None, ...]
     vector: bool
     numbers: int
@@ -112,6 +121,12 @@ class _Call(NamedTuple):
     def height(self) -> int:
         """How many arrays are made for a row."""
         return sum(t is not None for t in self.made)
+
+    def shapes(self, arrays: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype]]:
+        """The shapes and types of the results."""
+        joined = [(x.shape, np.dtype(x.dtype)) for x in arrays[self.numbers : self.first]]
+        rows = self.rows(arrays)
+        return joined + [(row[0].shape, t) for row in rows for t in self.made if t is not None]
 
     def rows(self, arrays: Sequence[Any]) -> list[Row]:
         return [arrays[i : i + self.width] for i in range(self.first, len(arrays), self.width)]
@@ -131,45 +146,42 @@ class _Call(NamedTuple):
 
 
 #: A primitive of its own, so that only the platforms that a program is for say how it is computed.
-_update_p = Primitive("elementwise_update")
-_update_p.multiple_results = True
+update_p = Primitive("elementwise_update")
+update_p.multiple_results = True
 
 
-@_update_p.def_abstract_eval
-def _shapes(*arrays: Any, call: _Call) -> list[Any]:
-    joined = [jax.core.ShapedArray(x.shape, x.dtype) for x in arrays[call.numbers : call.first]]
-    shapes = [row[0].shape for row in call.rows(arrays)]
-    return joined + [jax.core.ShapedArray(s, t) for s in shapes for t in call.made if t is not None]
+@update_p.def_abstract_eval
+def _shapes(*arrays: Any, call: Call) -> list[Any]:
+    return [jax.core.ShapedArray(shape, dtype) for shape, dtype in call.shapes(arrays)]
 
 
-def _elsewhere(*arrays: Any, call: _Call) -> list[Any]:
+def _elsewhere(*arrays: Any, call: Call) -> list[Any]:
     numbers = arrays[0] if call.vector else arrays[: call.numbers]
     new_rows, joined = by_xla(call.fn, call.rows(arrays), numbers, arrays[call.numbers : call.first])
     return [*joined, *(x for row in new_rows for x in row if x is not None)]
 
 
-def _batched(arrays: Any, axes: Any, call: _Call) -> Any:
+def _batched(arrays: Any, axes: Any, call: Call) -> Any:
     made = jax.vmap(partial(_elsewhere, call=call), axes)(*arrays)
     return made, [0] * len(made)
 
 
-def _here(context: Any, *arrays: Any, call: _Call) -> Any:
-    return jax.ffi.ffi_lowering(call.kernel, operand_output_aliases=call.overwrites(len(arrays)))(
-        context, *arrays
-    )
+def _here(context: Any, *arrays: Any, call: Call) -> Any:
+    name = call.loop.known_to_xla()
+    return jax.ffi.ffi_lowering(name, operand_output_aliases=call.overwrites(len(arrays)))(context, *arrays)
 
 
-_update_p.def_impl(_elsewhere)  # by itself: under `jax.disable_jit`
-batching.primitive_batchers[_update_p] = _batched
-mlir.register_lowering(_update_p, mlir.lower_fun(_elsewhere, multiple_results=True))
-mlir.register_lowering(_update_p, _here, platform="cpu")
+update_p.def_impl(_elsewhere)  # by itself: under `jax.disable_jit`
+batching.primitive_batchers[update_p] = _batched
+mlir.register_lowering(update_p, mlir.lower_fun(_elsewhere, multiple_results=True))
+mlir.register_lowering(update_p, _here, platform="cpu")
 
 
 # ---------------------------------------------------------------------- from a jaxpr to LLVM's language
 
 
-def _source(closed: Any, numbers: int, vector: bool, joined: int, written: int) -> str:
-    """The definitions that ``kernels.ll`` wants: the loop over the elements and where its pointers come from.
+def _loop(name: str, closed: Any, numbers: int, vector: bool, joined: int, written: int) -> Loop:
+    """The loop over the elements of a row's arrays.
 
     Arguments of the jaxpr are the numbers, an element of each joined array, and those of a row; its results are the new
     elements of the joined arrays and of the row.
@@ -211,18 +223,43 @@ body:
   %more = icmp slt i64 %next, %end
   br i1 %more, label %body, label %out
 out:"""
-    return definitions(each, sources, first + joined, width, tuning.kernel_chunk)
+    return loop(name, each, sources, first + joined, width, tuning.kernel_chunk)
 
 
-def definitions(
-    each: str, sources: Sequence[tuple[int, int, int, int]], first: int, width: int, chunk: int
-) -> str:
-    """What ``kernels.ll`` wants.
+class Loop(NamedTuple):
+    """A loop of machine code.
+
+    Attributes:
+        name: that XLA is to know it by.
+        data: of the handler in ``kernels.ll``.
+    """
+
+    name: str
+    data: int
+
+    def known_to_xla(self) -> str:
+        """The name, which XLA knows now."""
+        ffi.register(self.name, "kernels.ll", self.data)
+        return self.name
+
+
+def loop(
+    name: str,
+    each: str,
+    sources: Sequence[tuple[int, int, int, int]],
+    first: int,
+    width: int,
+    chunk: int,
+    by_rows: bool = False,
+) -> Loop:
+    """Compile a loop, in some 20 ms.
 
     Args:
+        name: what it does.
         each: the instructions of the block ``entry`` and of those after it, up to the return: the update of elements
-            from ``%start`` to before ``%end``, of the arrays at ``%p0``, ``%p1`` and so on.
-        sources, first, width, chunk: as there.
+            from ``%start`` to before ``%end``, of the arrays at ``%p0``, ``%p1`` and so on; ``%length`` is the length
+            of a row.
+        sources, first, width, chunk, by_rows: what ``kernels.ll`` wants.
     """
     count = len(sources)
     pointers = ", ".join(f"ptr noalias %p{k}" for k in range(count))
@@ -231,27 +268,23 @@ def definitions(
         f"  %a{k} = getelementptr ptr, ptr %pointers, i64 {k}\n  %p{k} = load ptr, ptr %a{k}"
         for k in range(count)
     )
-    four = "{ i64, i64, i64, i64 }"
-    table = ", ".join(f"{four} {{ i64 {a}, i64 {b}, i64 {c}, i64 {d} }}" for a, b, c, d in sources)
-    return f"""
-@count = internal constant i64 {count}
-@first = internal constant i64 {first}
-@width = internal constant i64 {width}
-@chunk = internal constant i64 {chunk}
-@sources = internal constant [{count} x {four}] [{table}]
-
-define internal void @each({pointers}, i64 %start, i64 %end) noinline {{
+    text = f"""
+define internal void @each({pointers}, i64 %start, i64 %end, i64 %length) noinline {{
 entry:
 {each}
   ret void
 }}
 
-define internal void @loop(ptr %pointers, i64 %start, i64 %end) {{
+define void @loop(ptr %pointers, i64 %start, i64 %end, i64 %length) {{
 {loads}
-  call void @each({given}, i64 %start, i64 %end)
+  call void @each({given}, i64 %start, i64 %end, i64 %length)
   ret void
 }}
 """
+    words = [count, first, width, chunk, int(by_rows), *(word for source in sources for word in source)]
+    digest = hashlib.sha256(f"{text}{words}".encode()).hexdigest()[:16]
+    data = ffi.kept([ffi.function("loop", text), *words])
+    return Loop(f"functorch_port.{name}.{digest}", data)
 
 
 def _load_number(lines: llvm.Lines, pointer: str, place: int, kind: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -18,22 +18,23 @@ from ...ops._cells import CELLS, Gates, States
 from ...ops._convolution import Convolution, convolution_p
 from ...ops._product import multiply_p, sizes
 from ...ops._recurrence import coefficients, cotangents_p, cut, forward_p, tangents_p
-from . import direct, onednn, products, recurrence, rows
+from . import onednn, products, recurrence, rows
 from .onednn import Product
 from .recurrence import Recurrence
 
-__all__ = ["install"]
+__all__ = ["RECURRENCES", "install"]
+
+#: what goes through the steps, as `recurrence.run` does
+Run: TypeAlias = Callable[..., recurrence.Made | None]
 
 
 def install() -> None:
     """Register them all."""
     rows.install()
     lowering.register(convolution_p, "cpu", _convolution, _suits_convolution)
-    for primitive, (way, suits) in direct.WAYS.items():
-        lowering.register_at_once(primitive, way, suits)
     lowering.register(multiply_p, "cpu", _product, _suits_product, each=True)
-    for primitive, run in ((forward_p, _forward), (tangents_p, _tangents), (cotangents_p, _cotangents)):
-        lowering.register(primitive, "cpu", partial(_recurrence, primitive, run), _suits_recurrence)
+    for primitive, way in RECURRENCES.items():
+        lowering.register(primitive, "cpu", partial(_recurrence, primitive, way), _suits_recurrence)
 
 
 # ------------------------------------------------------------------ convolutions, by oneDNN
@@ -122,20 +123,18 @@ def _suits_recurrence(mode: str, x: Any, states: States) -> bool:
     return recurrence.suits(x.shape[0], *states[0].shape, CELLS[mode].gates, x, *states)
 
 
-def _recurrence(primitive: Primitive, run: Callable[..., Any], arrays: Any, results: Any, **how: Any) -> Any:
-    """``run`` gives None for an operation that is not known there."""
-
+def _recurrence(primitive: Primitive, way: Callable[..., Any], arrays: Any, results: Any, **how: Any) -> Any:
     def there(*arrays: Any) -> Any:
-        made = run(*arrays, **how)
+        made = way(recurrence.run, *arrays, **how)
         return primitive.impl(*arrays, **how) if made is None else made
 
     return mlir.lower_fun(there, multiple_results=True)
 
 
-def _forward(x: Any, *rest: Any, mode: str, reverse: bool, keep: bool) -> Any:
+def _forward(run: Run, x: Any, *rest: Any, mode: str, reverse: bool, keep: bool) -> Any:
     cell = CELLS[mode]
     biases, states, (w,) = cut(rest, len(rest) - 1 - cell.states, cell.states)
-    made = recurrence.run(_forward_of(mode, len(biases), keep), reverse, [x, *biases], states, w)
+    made = run(_forward_of(mode, len(biases), keep), reverse, [x, *biases], states, w)
     return made and [*made[0], *made[1]]
 
 
@@ -153,11 +152,11 @@ def _forward_of(mode: str, biases: int, keep: bool) -> Recurrence:
     return Recurrence(formula, gates, gates * biases, cell.gates, (1,) * results, cell.states, first=True)
 
 
-def _tangents(*arrays: Any, mode: str, reverse: bool) -> Any:
+def _tangents(run: Run, *arrays: Any, mode: str, reverse: bool) -> Any:
     before, after, kept, w, rest = coefficients(mode, arrays)
     alone, gates, d = cut(rest, CELLS[mode].alone, 1)
     steps = [*before, *after, *kept, *alone, *gates]
-    made = recurrence.run(_tangents_of(mode), reverse, steps, d, w)
+    made = run(_tangents_of(mode), reverse, steps, d, w)
     return made and [*made[0], *made[1]]
 
 
@@ -176,9 +175,9 @@ def _tangents_of(mode: str) -> Recurrence:
     return Recurrence(formula, (*(1,) * ones, cell.gates), (), cell.gates, (1,), cell.states, first=True)
 
 
-def _cotangents(*arrays: Any, mode: str, reverse: bool) -> Any:
+def _cotangents(run: Run, *arrays: Any, mode: str, reverse: bool) -> Any:
     before, after, kept, w, (outs, *last) = coefficients(mode, arrays)
-    made = recurrence.run(_cotangents_of(mode), not reverse, [*before, *after, *kept, outs], last, w)
+    made = run(_cotangents_of(mode), not reverse, [*before, *after, *kept, outs], last, w)
     if made is None:
         return None
     (gates, *alone), (first, *others), product = made
@@ -204,3 +203,11 @@ def _cotangents_of(mode: str) -> Recurrence:
     steps = (1,) * cell.coefficients
     results = (cell.gates, *(1,) * cell.alone)
     return Recurrence(formula, steps, (), 1, results, cell.states, first=False)
+
+
+#: what computes each primitive with a `Run`, from its arrays and parameters; it gives None if that does
+RECURRENCES: dict[Primitive, Callable[..., Any]] = {
+    forward_p: _forward,
+    tangents_p: _tangents,
+    cotangents_p: _cotangents,
+}

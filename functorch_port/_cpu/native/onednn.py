@@ -19,10 +19,9 @@ Reference: https://uxlfoundation.github.io/oneDNN/, C API version 3.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 from collections.abc import Sequence
-from ctypes import c_int, c_int64, c_void_p
+from ctypes import c_int, c_void_p
 from functools import cache, lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -40,7 +39,8 @@ from .ffi import cores
 
 __all__ = [
     "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "engine",
-    "in_parts", "kept", "matmuls", "parts_of", "plan", "plan_convolution", "plan_packing", "plan_product", "takes",
+    "in_parts", "kept", "known_to_xla", "matmuls", "parts_of", "plan", "plan_convolution", "plan_packing",
+    "plan_product", "takes",
 ]  # fmt: skip
 
 
@@ -201,14 +201,9 @@ class Plan:
 
 
 def kept(words: Sequence[int]) -> int:
-    """Where the words stay: for ever, as XLA's threads run plans until the process ends, or as long as their owner."""
-    held = (c_int64 * len(words))(*words)
+    """Where the words of a plan stay: as long as its owner, if it has one."""
     owner = dnnl.owner.get()
-    if owner is None:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
-    else:
-        owner.words.append(held)
-    return ctypes.addressof(held)
+    return ffi.kept(words, None if owner is None else owner.words)
 
 
 @lru_cache(tuning.handlers)
@@ -237,7 +232,7 @@ def plan(
     description = (
         (convolution, *blocks) if epilogue is None else (convolution, *blocks, epilogue.name, epilogue.sizes)
     )
-    return _known_to_xla(what, description, made.words(), made.scratch)
+    return known_to_xla(what, description, made)
 
 
 def in_parts(kind: str, how: Convolution) -> bool:
@@ -277,11 +272,11 @@ def plan_product(product: Product) -> Planned:
         try:
             with dnnl.one_thread():
                 made = _by_matmul(product)
-            return _known_to_xla("product", product, made.words(), made.scratch)
+            return known_to_xla("product", product, made)
         except dnnl.NoPrimitive:
             pass
     name = "functorch_port.product"
-    ffi.register_with(name, "onednn.ll", 0)
+    ffi.register(name, "onednn.ll", 0)
     words, scratch = _by_sgemm(product)
     return Planned(name, max(scratch, dnnl.ALIGNMENT), tuple(words))
 
@@ -428,19 +423,17 @@ def plan_unblocking(count: int, block: int, pixels: Ints) -> Planned:
             target,
             phase.memory(target, True, 0, chunk=size),
         )
-    return _known_to_xla("unblocking", (count, block, *pixels), plan.words(), plan.scratch)
+    return known_to_xla("unblocking", (count, block, *pixels), plan)
 
 
-def plan_packing(shape: Ints, strides: Ints, rows: int, wanted: c_void_p) -> tuple[Planned, int]:
-    """The plan that puts weights of this shape and with such strides into the layout that `matmuls` wants for so many
-    rows at first, and the bytes of that.
-    """
+def plan_packing(shape: Ints, strides: Ints, wanted: c_void_p) -> Plan:
+    """A plan that puts weights of this shape and with such strides into the layout that `matmuls` wants."""
     given = dnnl.strided(shape, strides)
     plan = Plan()
     (made,) = _by_slices(shape, given, wanted)
     phase = _Phase(plan, len(made))
     phase.step(made, (dnnl.SRC, phase.memory(given, False, 0)), (dnnl.DST, phase.memory(wanted, True, 0)))
-    return _known_to_xla("packing", (shape, strides, rows), plan.words(), plan.scratch), dnnl.size(wanted)
+    return plan
 
 
 def engine() -> int:
@@ -448,11 +441,12 @@ def engine() -> int:
     return dnnl.engine().value or 0
 
 
-def _known_to_xla(what: str, description: Any, words: Sequence[int], scratch: int = 0) -> Planned:
+def known_to_xla(what: str, description: Any, plan: Plan) -> Planned:
+    """The plan, for programs; the same kind and description means the same plan."""
     digest = hashlib.sha256(repr(description).encode()).hexdigest()[:16]
     name = f"functorch_port.{what}.{digest}"
-    ffi.register_with(name, "onednn.ll", kept(words))
-    return Planned(name, max(scratch, dnnl.ALIGNMENT))
+    ffi.register(name, "onednn.ll", kept(plan.words()))
+    return Planned(name, max(plan.scratch, dnnl.ALIGNMENT))
 
 
 def _shapes(c: Convolution) -> dict[str, Ints]:

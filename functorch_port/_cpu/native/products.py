@@ -37,7 +37,7 @@ def plan(rows: int, inner: int, columns: int, left: bool, right: bool) -> onednn
     """
     lanes = ffi.lanes()
     name = f"functorch_port.small_product.{lanes}"
-    ffi.register(name, "products.ll", _source(lanes))
+    ffi.register(name, "products.ll", 0, _source(lanes))
     words = (rows, inner, columns, int(left), int(right))
     return onednn.Planned(name, 4 * lanes * -(-inner // lanes) * lanes, words)
 

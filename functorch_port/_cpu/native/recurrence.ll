@@ -1,14 +1,13 @@
 ; A handler of XLA's foreign function interface that goes through the steps of a recurrent layer, besides ffi.ll and pool.ll.
 ; The rows of the batch do not depend on each other, so each thread of XLA's pool takes some of them through all steps, without
 ; waiting for another: oneDNN's product of the rows with the weights, on one thread, then what happens to each unit.
-; recurrence.py adds
-;     @rows         void (ptr args, ptr rets, i64 at, i64 rows, i64 units, ptr states, ptr product): what happens to units in
-;                   one step, to so many rows from `at` on, of the rows of all steps
-;     @first        whether the product comes before that, of the first state; if not, it is of the first result
 ; A handler's data is the plan, words of 64 bits:
 ;     the engine; how many chunks; steps, rows of the batch, units; whether the last step comes first; how many arguments come
 ;     before the first states; how many states; how many results come before the last states; numbers in a row of what is
 ;     multiplied, and of the product; the descriptor of the weights; how many memories the primitive takes;
+;     a function, void (ptr args, ptr rets, i64 at, i64 rows, i64 units, ptr states, ptr product): what happens to units in
+;     one step, to so many rows from `at` on, of the rows of all steps;
+;     whether the product comes before that, of the first state; if not, it is of the first result;
 ;     for each chunk: its first row, how many rows; the primitive; descriptors of what is multiplied, of the product, of the
 ;     primitive's own room; bytes into the last result, where the states are, the product, and that room.
 
@@ -99,7 +98,7 @@ entry:
   %arity.word = call i64 @word(ptr %plan, i64 96)
   %arity = trunc i64 %arity.word to i32
   %chunk.word = mul i64 %number, 9
-  %chunk.first = add i64 %chunk.word, 13
+  %chunk.first = add i64 %chunk.word, 15
   %chunk = getelementptr i64, ptr %plan, i64 %chunk.first
   %start = call i64 @word(ptr %chunk, i64 0)
   %rows = call i64 @word(ptr %chunk, i64 8)
@@ -163,7 +162,9 @@ clear:
   %product.numbers = mul i64 %rows, %product.width
   %product.bytes = mul i64 %product.numbers, 4
   call void @llvm.memset.p0.i64(ptr %product, i8 0, i64 %product.bytes, i1 false)
-  %first = load i1, ptr @first
+  %function = call ptr @pointer(ptr %plan, i64 104)
+  %first.word = call i64 @word(ptr %plan, i64 112)
+  %first = trunc i64 %first.word to i1
   %last.step = add i64 %steps, -1
   br label %step
 step:
@@ -179,10 +180,10 @@ begin:
   br i1 %first, label %multiply.state, label %units.only
 multiply.state:
   %ran.first = call i32 @dnnl_primitive_execute(ptr %primitive, ptr %stream, i32 %arity, ptr %given)
-  call void @rows(ptr %args, ptr %rets, i64 %at, i64 %rows, i64 %units, ptr %states, ptr %product)
+  call void %function(ptr %args, ptr %rets, i64 %at, i64 %rows, i64 %units, ptr %states, ptr %product)
   br label %stepped
 units.only:
-  call void @rows(ptr %args, ptr %rets, i64 %at, i64 %rows, i64 %units, ptr %states, ptr %product)
+  call void %function(ptr %args, ptr %rets, i64 %at, i64 %rows, i64 %units, ptr %states, ptr %product)
   %result = call ptr @array(ptr %rets, i64 0)
   %numbers = mul i64 %at, %source.width
   %multiplied = getelementptr float, ptr %result, i64 %numbers

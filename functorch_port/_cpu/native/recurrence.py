@@ -12,20 +12,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 
 from ..._array import tracing
 from ..._base.tuning import tuning
-from . import ffi, llvm, onednn
+from . import dnnl, ffi, llvm, onednn
 
-__all__ = ["Recurrence", "run", "suits"]
+__all__ = ["Made", "Recurrence", "RecurrencePlan", "Sizes", "plan", "run", "suits"]
 
 #: one array, or one value of a unit, for each gate
 Gates = Sequence[Any]
+#: the results, the last states, and the product of the last step, or None if that comes first
+Made: TypeAlias = tuple[Sequence[Any], Sequence[Any], Any]
+
+
+class Sizes(NamedTuple):
+    """Of a recurrence."""
+
+    steps: int
+    batch: int
+    units: int
 
 
 class Recurrence(NamedTuple):
@@ -56,6 +66,18 @@ class Recurrence(NamedTuple):
         """How many gates that has which is multiplied."""
         return 1 if self.first else self.results[0]
 
+    def shapes(self, sizes: Sizes) -> list[tuple[int, ...]]:
+        """Those of the results, of the last states, and of the last product if it comes after the formula."""
+        steps, batch, units = sizes
+        shapes: list[tuple[int, ...]] = [(steps, batch, gates * units) for gates in self.results]
+        shapes += [(batch, units)] * self.states
+        return shapes if self.first else [*shapes, (batch, self.product * units)]
+
+    def split(self, found: Sequence[Any]) -> Made:
+        """Arrays of these shapes, as `run` returns them."""
+        results, end = len(self.results), len(self.results) + self.states
+        return found[:results], found[results:end], None if self.first else found[end]
+
 
 def suits(steps: int, batch: int, units: int, gates: int, *arrays: Any) -> bool:
     """Whether a layer of such arrays is left to `run`, in this program."""
@@ -63,15 +85,9 @@ def suits(steps: int, batch: int, units: int, gates: int, *arrays: Any) -> bool:
     return steps >= tuning.recurrence_steps and work >= tuning.recurrence_least and onednn.takes(*arrays)
 
 
-class _Sizes(NamedTuple):
-    steps: int
-    batch: int
-    units: int
-
-
 def run(
     what: Recurrence, reverse: bool, arrays: Sequence[Any], states: Sequence[Any], weight: Any
-) -> tuple[list[Any], list[Any], Any] | None:
+) -> Made | None:
     """Go through the steps, in a program for a CPU.
 
     Args:
@@ -81,35 +97,58 @@ def run(
         weight: (gates * units, units); what is multiplied is multiplied with its transpose if it is a state.
 
     Returns:
-        the results, the last states, and the product of the last step, or None if that comes first; None if there is
-        an operation that is not known.
+        None if there is an operation that is not known.
     """
-    (batch, units), steps = states[0].shape, arrays[0].shape[0]
-    planned = _plan(what, reverse, _Sizes(steps, batch, units))
+    sizes = Sizes(arrays[0].shape[0], *states[0].shape)
+    planned = _known_to_xla(what, reverse, sizes)
     if planned is None:
         return None
     name, room, packing, packed = planned
 
-    def made(*shape: int) -> Any:
+    def made(shape: tuple[int, ...]) -> Any:
         return jax.ShapeDtypeStruct(shape, np.float32)
 
     weights = onednn.call(packing, (packed // 4,), weight)
-    shapes = [made(steps, batch, gates * units) for gates in what.results]
-    shapes += [made(batch, units)] * what.states
-    shapes += [] if what.first else [made(batch, what.product * units)]
-    shapes.append(jax.ShapeDtypeStruct((room,), np.uint8))
+    shapes = [*map(made, what.shapes(sizes)), jax.ShapeDtypeStruct((room,), np.uint8)]
     *found, _ = jax.ffi.ffi_call(name, shapes)(*arrays, *states, weights)
-    end = len(what.results) + what.states
-    return found[: len(what.results)], found[len(what.results) : end], None if what.first else found[end]
+    return what.split(found)
 
 
 @lru_cache(tuning.handlers)
-def _plan(what: Recurrence, reverse: bool, sizes: _Sizes) -> tuple[str, int, onednn.Planned, int] | None:
+def _known_to_xla(
+    what: Recurrence, reverse: bool, sizes: Sizes
+) -> tuple[str, int, onednn.Planned, int] | None:
     """The name of the handler, bytes that it works in, and the plan and size of the weights in their layout."""
-    if ffi.are_enough():
+    made = None if ffi.are_enough() else plan(what, reverse, sizes)
+    if made is None:
         return None
+    digest = hashlib.sha256(repr((_source(what), reverse, sizes)).encode()).hexdigest()[:16]
+    name = f"functorch_port.recurrence.{digest}"
+    ffi.register(name, "recurrence.ll", onednn.kept(made.words))
+    packing = onednn.known_to_xla("packing", (_source(what), sizes), made.packing)
+    return name, made.scratch, packing, made.packed
+
+
+class RecurrencePlan(NamedTuple):
+    """What computes a recurrence of one size.
+
+    Attributes:
+        words: of the data for the handler in ``recurrence.ll``.
+        scratch: bytes that it works in.
+        packing: a plan that puts the weights into their layout before.
+        packed: bytes of that.
+    """
+
+    words: list[int]
+    scratch: int
+    packing: onednn.Plan
+    packed: int
+
+
+def plan(what: Recurrence, reverse: bool, sizes: Sizes) -> RecurrencePlan | None:
+    """The plan of a recurrence; None if there is an operation that is not known, or oneDNN does not have it."""
     try:
-        text = _source(what)
+        function = _function(what)
     except llvm.Unknown:
         return None
     steps, batch, units = sizes
@@ -123,25 +162,30 @@ def _plan(what: Recurrence, reverse: bool, sizes: _Sizes) -> tuple[str, int, one
     if made is None:
         return None
     given = (1, inner) if what.first else (columns, 1)
-    packing, packed = onednn.plan_packing((inner, columns), given, rows[0], made.weights)
+    packing = onednn.plan_packing((inner, columns), given, made.weights)
     plan = onednn.Plan()
     table: list[int] = []
     for start, count, primitive in zip(starts, rows, made.primitives, strict=True):
         places = [plan.reserve(4 * count * units * what.states), plan.reserve(4 * count * columns)]
         table += [start, count, *primitive[:4], *places, plan.reserve(primitive.room)]
     words = [onednn.engine(), len(rows), *sizes, int(reverse), len(what.steps) + len(what.whole), what.states]
-    words += [len(what.results), inner, columns, made.weights.value or 0, made.arity, *table]
-    digest = hashlib.sha256(repr((text, reverse, sizes)).encode()).hexdigest()[:16]
-    name = f"functorch_port.recurrence.{digest}"
-    ffi.register_with(name, "recurrence.ll", onednn.kept(words), text)
-    return name, plan.scratch, packing, packed
+    words += [len(what.results), inner, columns, made.weights.value or 0, made.arity]
+    words += [function, int(what.first), *table]
+    return RecurrencePlan(words, plan.scratch, packing, dnnl.size(made.weights))
 
 
 # ------------------------------------------------------ from a formula to LLVM's language
 
 
+@cache
+def _function(what: Recurrence) -> int:
+    """Where the function is that ``recurrence.ll`` wants."""
+    return ffi.function("rows", _source(what))
+
+
+@cache
 def _source(what: Recurrence) -> str:
-    """The definitions that ``recurrence.ll`` wants."""
+    """That function: what happens to some rows in a step."""
     groups = [*what.steps, *what.whole, what.product, *[1] * what.states]
 
     def flat(*values: Any) -> Any:
@@ -176,8 +220,6 @@ def _source(what: Recurrence) -> str:
     parameters = ", ".join(f"ptr noalias %p{k}" for k in range(len(streams)))
     given = ", ".join(f"ptr {p}" for p in calls)
     return f"""
-@first = internal constant i1 {int(what.first)}
-
 define internal void @unit({parameters}, i64 %units) noinline {{
 entry:
   br label %body
@@ -191,7 +233,7 @@ out:
   ret void
 }}
 
-define internal void @rows(ptr %args, ptr %rets, i64 %at, i64 %rows, i64 %units, ptr %states, ptr %product) {{
+define void @rows(ptr %args, ptr %rets, i64 %at, i64 %rows, i64 %units, ptr %states, ptr %product) {{
 entry:
   br label %row
 row:
@@ -221,7 +263,10 @@ class _Stream(NamedTuple):
         """Add the instructions for the first number and the array."""
         base = self.base
         if base in ("%args", "%rets"):
-            base = lines.add(f"call ptr @array(ptr {base}, i64 {self.which})")
+            place = lines.add(f"getelementptr ptr, ptr {base}, i64 {self.which}")
+            buffer = lines.add(f"load ptr, ptr {place}")
+            place = lines.add(f"getelementptr i8, ptr {buffer}, i64 24")  # of its data
+            base = lines.add(f"load ptr, ptr {place}")
         rows = lines.add(f"mul i64 {self.row}, {self.gates}")
         if base == "%states":
             before = lines.add(f"mul i64 %rows, {self.which}")

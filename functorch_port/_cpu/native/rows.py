@@ -11,11 +11,10 @@ Of a long row it is taken part by part, or else that of ten million numbers woul
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -28,11 +27,11 @@ from ...ops import _extremes, _normalized, _softmax  # noqa: F401  (`install` is
 from ...ops._rows import FORMULAS, Formula
 from . import ffi, kernels, llvm
 
-__all__ = ["install", "takes"]
+__all__ = ["RowLoop", "install", "loop", "takes"]
 
 
-#: numbers of a row, and type
-Aval: TypeAlias = tuple[int, np.dtype]
+#: whether it is a row or a number of one, and its type
+Aval: TypeAlias = tuple[bool, np.dtype]
 
 
 def takes(array: Any, dims: Sequence[int]) -> bool:
@@ -51,35 +50,46 @@ def takes(array: Any, dims: Sequence[int]) -> bool:
 def install() -> None:
     """Have every formula computed in a loop."""
     for formula in FORMULAS:
-        lowering.register(formula.primitive, "cpu", partial(_loop, formula), takes)
+        lowering.register(formula.primitive, "cpu", partial(_lowering, formula), takes)
 
 
-def _loop(formula: Formula, arrays: Any, results: Any, **how: Any) -> Any:
-    given = tuple([(x.shape[1], np.dtype(x.dtype)) for x in arrays])
-    name = _kernel(formula, given, tuple(sorted(how.items())))
-    return None if name is None else jax.ffi.ffi_lowering(name)
+def _lowering(formula: Formula, arrays: Any, results: Any, **how: Any) -> Any:
+    found = None if ffi.are_enough() else loop(formula, arrays, how)
+    return None if found is None else jax.ffi.ffi_lowering(found.loop.known_to_xla())
+
+
+class RowLoop(NamedTuple):
+    """The loop of a formula, and of its results whether they are rows, and their types."""
+
+    loop: kernels.Loop
+    results: tuple[Aval, ...]
+
+
+def loop(formula: Formula, arrays: Sequence[Any], how: dict[str, Any]) -> RowLoop | None:
+    """The loop of a formula for such arrays, (rows, n) or (rows, 1), of which the first has the full length: the same
+    for all sizes. None if there is an operation that no loop has.
+    """
+    length = arrays[0].shape[1]
+    given = tuple([(x.shape[1] == length, np.dtype(x.dtype)) for x in arrays])
+    return _compiled(formula, given, tuple(sorted(how.items())))
 
 
 @lru_cache(tuning.handlers)
-def _kernel(formula: Formula, given: tuple[Aval, ...], how: tuple[tuple[str, Any], ...]) -> str | None:
-    """The name that XLA knows the loop by; None if there is an operation that no loop has."""
-    if ffi.are_enough():
-        return None
+def _compiled(formula: Formula, given: tuple[Aval, ...], how: tuple[tuple[str, Any], ...]) -> RowLoop | None:
+    (length,) = jax.export.symbolic_shape("n", constraints=["n >= 2"])
     with tracing.x64():
-        row = [jax.ShapeDtypeStruct((1, n), dtype) for n, dtype in given]
+        row = [jax.ShapeDtypeStruct((1, length if is_row else 1), dtype) for is_row, dtype in given]
         closed = jax.make_jaxpr(partial(formula.loop, dims=(1,), **dict(how)))(*row)
     try:
-        text = _source(closed.jaxpr, given[0][0])
-        name = f"functorch_port.{formula.primitive.name}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        ffi.register(name, "kernels.ll", text)
+        made = _loop(formula.primitive.name, closed.jaxpr, length)
     except llvm.Unknown:
         return None
-    return name
+    return RowLoop(made, tuple([(x.shape[1] == length, np.dtype(x.dtype)) for x in closed.out_avals]))
 
 
-def _source(jaxpr: Any, length: int) -> str:
-    """The definitions that ``kernels.ll`` wants, for the jaxpr of one row."""
-    if jaxpr.constvars or any(v.aval.size not in (1, length) for v in jaxpr.invars):
+def _loop(name: str, jaxpr: Any, length: Any) -> kernels.Loop:
+    """The loop for the jaxpr of one row."""
+    if jaxpr.constvars:
         raise llvm.Unknown(jaxpr)
     writer = _Writer(jaxpr, length)
     writer.write()
@@ -91,14 +101,13 @@ def _source(jaxpr: Any, length: int) -> str:
   br i1 %any, label %row, label %out
 row:
   %at = phi i64 [ %start, %entry ], [ %after, %{writer.block} ]
-  %number = sdiv exact i64 %at, {length}
+  %number = sdiv exact i64 %at, %length
 {writer.lines}
-  %after = add nuw nsw i64 %at, {length}
+  %after = add nuw nsw i64 %at, %length
   %more = icmp slt i64 %after, %end
   br i1 %more, label %row, label %out
 out:"""
-    chunk = max(tuning.row_chunk // length, 1) * length
-    return kernels.definitions(each, sources, 0, len(jaxpr.invars), chunk)
+    return kernels.loop(name, each, sources, 0, len(jaxpr.invars), tuning.row_chunk, by_rows=True)
 
 
 _COSTLY = frozenset({"exp", "tanh"})
@@ -122,9 +131,7 @@ class _Sum:
         part = self.name if self.kind == "double" else lines.add(f"fpext {self.kind} {self.name} to double")
         lines.lines.append(f"{self.name}.folded = fadd double {self.name}.whole, {part}")
 
-    def result(self, lines: llvm.Lines, folded: bool) -> str:
-        if not folded:
-            return self.name
+    def result(self, lines: llvm.Lines) -> str:
         whole = f"{self.name}.folded"
         return whole if self.kind == "double" else lines.add(f"fptrunc double {whole} to {self.kind}")
 
@@ -149,8 +156,8 @@ class _Max(_Sum):
         call = f"call {self.kind} @llvm.smax.{self.kind}({self.kind} {a}, {self.kind} {b})"
         lines.lines.append(f"{self.name}{suffix} = {call}")
 
-    def result(self, lines: llvm.Lines, folded: bool) -> str:
-        return llvm.from_ordered(lines, f"{self.name}.folded" if folded else self.name, self.float)
+    def result(self, lines: llvm.Lines) -> str:
+        return llvm.from_ordered(lines, f"{self.name}.folded", self.float)
 
 
 _REDUCTIONS = {"reduce_sum": _Sum, "reduce_max": _Max}
@@ -186,7 +193,7 @@ class _Writer:
         block: the basic block that they have come to.
     """
 
-    def __init__(self, jaxpr: Any, length: int) -> None:
+    def __init__(self, jaxpr: Any, length: Any) -> None:
         self.length = length
         self.lines = llvm.Lines("v")
         self.block = "row"
@@ -272,12 +279,12 @@ class _Writer:
                 value.compute = partial(self._load, k, value.aval)
         self._end(accumulators)
         for (*_, value), accumulator in zip(reductions, accumulators, strict=True):
-            value.is_now(accumulator.result(self.lines, self.length > tuning.row_part))
+            value.is_now(accumulator.result(self.lines))
 
     def _begin(self, accumulators: Sequence[_Sum] = ()) -> str:
         """Open a loop over the row; returns where its element is."""
         k, before, start = self.loops, self.block, "0"
-        if accumulators and self.length > tuning.row_part:
+        if accumulators:
             self.lines.lines += [f"br label %part{k}", f"part{k}:"]
             self.lines.lines.append(f"%b{k} = phi i64 [ 0, %{before} ], [ %b{k}.next, %folded{k} ]")
             for a in accumulators:
@@ -285,7 +292,7 @@ class _Writer:
                 self.lines.lines.append(f"{a.name}.whole = phi {a.whole} {came}")
             self.lines.lines += [
                 f"%b{k}.next = add nuw nsw i64 %b{k}, {tuning.row_part}",
-                f"%b{k}.end = call i64 @llvm.smin.i64(i64 %b{k}.next, i64 {self.length})",
+                f"%b{k}.end = call i64 @llvm.smin.i64(i64 %b{k}.next, i64 %length)",
             ]
             before, start = f"part{k}", f"%b{k}"
         self.block = f"loop{k}"
@@ -300,25 +307,28 @@ class _Writer:
     def _end(self, accumulators: Sequence[_Sum] = ()) -> None:
         k, self.block = self.loops, f"after{self.loops}"
         self.loops += 1
-        parts = bool(accumulators) and self.length > tuning.row_part
-        end, following = (f"%b{k}.end", f"folded{k}") if parts else (self.length, self.block)
+        end, following = (f"%b{k}.end", f"folded{k}") if accumulators else ("%length", self.block)
         self.lines.lines += [
             f"%j{k}.next = add nuw nsw i64 %j{k}, 1",
             f"%j{k}.more = icmp slt i64 %j{k}.next, {end}",
             f"br i1 %j{k}.more, label %loop{k}, label %{following}",
             f"{following}:",
         ]
-        if parts:
+        if accumulators:
             for a in accumulators:
                 a.fold(self.lines)
             self.lines.lines += [
-                f"%b{k}.more = icmp slt i64 %b{k}.next, {self.length}",
+                f"%b{k}.more = icmp slt i64 %b{k}.next, %length",
                 f"br i1 %b{k}.more, label %part{k}, label %{self.block}",
                 f"{self.block}:",
             ]
 
     def _compute(self, eqn: Any, ins: list[_Value], place: str) -> str:
         operands = [value.at(place) for value in ins]
+        if eqn.primitive.name == "dim_as_value":
+            if eqn.params["dim"] != self.length:
+                raise llvm.Unknown(eqn)
+            return "%length"
         if eqn.primitive.name in _SHAPING:
             return operands[0]
         if eqn.primitive.name == "iota":  # of a row, not of a number

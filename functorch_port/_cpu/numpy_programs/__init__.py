@@ -204,6 +204,8 @@ def _written(
     outs = run(
         functools.partial(program.run, *sizes), [np.asarray(a) if hasattr(a, "dtype") else a for a in args]
     )
+    if outs is None:
+        return None
     for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):
         if out.ndim != aval.ndim or out.dtype != aval.dtype:
             return None
