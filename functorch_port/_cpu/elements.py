@@ -42,7 +42,6 @@ ELEMENTS = {
     "div": Element("{} / {}", "f", "fdiv"),
     "divide": Element("{} / {}", "f", "fdiv"),
     "eq": Element("{} == {}", llvm="fcmp oeq"),
-    "erf": Element("_erf({})", "f"),
     "exp": Element("np.exp({})", "f"),
     "exp2": Element("np.exp2({})", "f"),
     "expm1": Element("np.expm1({})", "f"),
