@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 __all__ = ["ELEMENTS"]
@@ -19,6 +20,20 @@ class Element(NamedTuple):
     numpy: str
     kinds: str = "biuf"
     llvm: str | None = None
+
+    def into(self, operands: Sequence[str], out: str) -> str | None:
+        """The expression that writes to an array ``out``; None if there is none."""
+        ufunc = _UFUNCS.get(self.numpy)
+        if ufunc is None and self.numpy.startswith("np.") and self.numpy.count("(") == 1:
+            ufunc = self.numpy.partition("(")[0]
+        return ufunc and f"{ufunc}({', '.join([*operands, out])})"
+
+
+#: operators as functions
+_UFUNCS = {
+    "{} + {}": "np.add", "{} - {}": "np.subtract", "{} * {}": "np.multiply", "{} / {}": "np.divide",
+    "-{}": "np.negative", "{} & {}": "np.bitwise_and", "{} | {}": "np.bitwise_or", "{} ^ {}": "np.bitwise_xor",
+}  # fmt: skip
 
 
 #: operators are the same ufuncs for arrays, and much faster for numpy's scalars

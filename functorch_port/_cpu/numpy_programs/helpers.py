@@ -163,7 +163,7 @@ def _chosen(mask: Any, yes: Any, no: Any, dtype: np.dtype) -> Any:
     return (take ^ old).view(dtype)
 
 
-_WORDS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+_WORDS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
 HELPERS = {

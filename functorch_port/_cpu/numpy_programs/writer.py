@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -25,6 +26,23 @@ __all__ = ["Program", "Writer"]
 def _folds(shape: Any) -> bool:
     """Whether a constant of this shape is computed when the program is written, and kept."""
     return sizes.is_known(tuple(shape)) and math.prod(shape) <= 1 << 14
+
+
+@dataclass
+class Line:
+    """A line that computes a value.
+
+    Attributes:
+        name, text: of the value, and its expression.
+        needs: numbers of other lines.
+        over: None if it may give, or keep, a look at another value; else for numbers of lines the expression that
+            overwrites what these have given.
+    """
+
+    name: str
+    text: str
+    needs: set[int]
+    over: dict[int, str] | None = None
 
 
 class Program(NamedTuple):
@@ -53,7 +71,7 @@ class Writer:
 
     def __init__(self, closed: Any, kind: type) -> None:
         self.names: dict[str, Any] = dict(HELPERS)
-        self.lines: list[tuple[str, str, set[int]]] = []
+        self.lines: list[Line] = []
         #: of each line microseconds beside those for each element, and shapes with microseconds for each element
         self.costs: list[tuple[float, list[tuple[Any, float]]]] = []
         #: the shapes of all arrays, and of the multiply-adds of products
@@ -75,12 +93,12 @@ class Writer:
         live = {out.line for out in self.outs if out.line is not None}
         for number in reversed(range(len(self.lines))):
             if number in live:
-                live |= self.lines[number][2]
+                live |= self.lines[number].needs
         names = [f"n{k}" for k in range(symbols)]
         results = ", ".join(self._array(out) for out in self.outs)
         source = [
             f"def program({', '.join([*names, *self.inputs])}):",
-            *[f"    {name} = {text}" for n, (name, text, _) in enumerate(self.lines) if n in live],
+            *self._body(live),
             f"    return ({results},)" if issubclass(self.kind, tuple | list) else f"    return {results}",
             f"def facts({', '.join(names)}):",
             f"    return {self._facts(live)}",
@@ -88,6 +106,26 @@ class Writer:
         made: dict[str, Any] = {}
         exec(compile("\n".join(source), "<host program>", "exec"), made)
         return Program(*[self._closed(made[name].__code__) for name in ("program", "facts")])
+
+    def _body(self, live: set[int]) -> list[str]:
+        """The lines, of which some overwrite a value of elements that only such lines use, and none later."""
+        last: dict[int, int] = {}
+        kept = {out.line for out in self.outs}
+        for n in sorted(live):
+            for need in self.lines[n].needs:
+                last[need] = n
+                if self.lines[n].over is None:
+                    kept.add(need)
+        body = []
+        for n in sorted(live):
+            line = self.lines[n]
+            free = [
+                text
+                for m, text in (line.over or {}).items()
+                if last[m] == n and m not in kept and self.lines[m].over is not None
+            ]
+            body.append(f"    {line.name} = {free[0] if free else line.text}")
+        return body
 
     def _closed(self, code: Any) -> FunctionType:
         """A function that holds what its code names; most of the names are of what is computed already."""
@@ -190,8 +228,16 @@ class Writer:
             if any(v.aval.dtype.kind not in element.kinds for v in ins):
                 raise Unsupported(name)
             shape = sizes.broadcast(*[v.shape for v in ins])
-            text = element.numpy.format(*(self._operand(v, shape) for v in ins))
-            return [self._emit(text, aval, shape, ins, 0.9)]
+            operands = [self._operand(v, shape) for v in ins]
+            made = self._emit(element.numpy.format(*operands), aval, shape, ins, 0.9)
+            if shape and made.const is None and made.line == len(self.lines) - 1:
+                over = {
+                    v.line: element.into(operands, v.text)
+                    for v in ins
+                    if v.line is not None and v.shape == shape and v.aval.dtype == aval.dtype
+                }
+                self.lines[made.line].over = {m: text for m, text in over.items() if text}
+            return [made]
         rule = RULES.get(name)
         if rule is None:
             raise Unsupported(name)
@@ -214,7 +260,7 @@ class Writer:
             return Value(known.text, aval, shape, None, known.line)
         lines = {v.line for v in needs if v.line is not None}
         name = f"v{len(self.lines)}"
-        self.lines.append((name, text, lines))
+        self.lines.append(Line(name, text, lines))
         self.costs.append((once if shape else min(once, 0.5), [(tuple(shape), 0.4e-3), *each]))
         made = self.seen[text, aval.dtype] = Value(name, aval, shape, None, len(self.lines) - 1)
         return made
