@@ -26,7 +26,7 @@ class Element(NamedTuple):
         ufunc = _UFUNCS.get(self.numpy)
         if ufunc is None and self.numpy.startswith("np.") and self.numpy.count("(") == 1:
             ufunc = self.numpy.partition("(")[0]
-        return ufunc and f"{ufunc}({', '.join([*operands, out])})"
+        return ufunc and f"{ufunc}({', '.join(operands)}, out={out})"
 
 
 #: operators as functions

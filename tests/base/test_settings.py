@@ -36,6 +36,7 @@ WRONG = {
     "KERNELS": ["some"],
     "REPLAY_AFTER": ["-2", "often", "1.5"],
     "RNG": ["numpy", "1"],
+    "TIER": ["xla", "1"],
     "X64": ["64", "-"],
 }
 
