@@ -20,6 +20,7 @@ from functorch_port._base import lowering
 from functorch_port._cpu.native import direct, dnnl, ffi, kernels, numpy_convolution
 from functorch_port.ops._cells import CELLS
 from functorch_port.ops._convolution import Convolution, convolution_p
+from functorch_port.ops._product import multiply_p
 from functorch_port.ops._recurrence import cotangents_p, forward_p, tangents_p
 from functorch_port.ops._rows import FORMULAS
 
@@ -231,6 +232,63 @@ def test_without_llvmlite():
     )
     assert done.returncode == 0, done.stdout
     assert "6 passed" in done.stdout
+
+
+# ------------------------------------------------------------------ products
+
+PRODUCTS = [
+    ((64, 784), (784, 512)),
+    ((33, 700), (700, 301)),
+    ((16, 512), (512, 4096)),
+    ((2048, 300), (300, 20)),
+    ((96, 64, 64), (96, 64, 64)),
+    ((2, 3, 256, 64), (2, 3, 64, 256)),
+    ((4, 128, 128), (128, 384)),
+]
+
+
+def flipped(shape, seed):
+    """An array of this shape whose last two dimensions lie the other way round."""
+    return draw((*shape[:-2], shape[-1], shape[-2]), seed=seed).swapaxes(-1, -2)
+
+
+@pytest.mark.parametrize("ways", ["plain", "left", "right", "both"])
+@pytest.mark.parametrize(("a", "b"), PRODUCTS)
+def test_products(monkeypatch, a, b, ways):
+    x = (flipped if ways in ("left", "both") else draw)(a, seed=1)
+    y = (flipped if ways in ("right", "both") else draw)(b, seed=2)
+    want = np.matmul(x.astype("f8"), y.astype("f8")).astype("f4")
+    if direct._has_onednn():
+        monkeypatch.setattr(np, "matmul", None)
+    agree(direct.matmul(x, y), want)
+    agree(direct.matmul(x[..., ::-1], np.flip(y, -2)), want)
+
+
+def test_products_that_are_numpys():
+    for a, b in (
+        ((2, 3), (3, 4)),
+        ((0, 3), (3, 4)),
+        ((2, 0), (0, 4)),
+        ((3,), (3, 4)),
+        ((5, 1, 2, 3), (4, 3, 2)),
+    ):
+        np.testing.assert_array_equal(
+            direct.matmul(draw(a), draw(b, seed=1)), np.matmul(draw(a), draw(b, seed=1))
+        )
+    x = draw((300, 300), "float64")
+    np.testing.assert_array_equal(direct.matmul(x, x), x @ x)
+    with pytest.raises(ValueError, match="matmul"):
+        direct.matmul(draw((2000, 300)), draw((301, 200)))
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_products_as_the_primitive(left, right):
+    how = {"left": left, "right": right, "precision": None}
+    for rows, inner, columns in ((3, 4, 5), (300, 200, 100)):
+        a = draw((2, inner, rows) if left else (2, rows, inner))
+        b = draw((2, columns, inner) if right else (2, inner, columns), seed=1)
+        agree(direct.of(multiply_p)([a, b], **how), formula(multiply_p, [a, b], **how))
 
 
 # ------------------------------------------------------------------ formulas of rows
