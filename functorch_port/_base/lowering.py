@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "Passes", "at_first_use", "at_once", "compiler_options", "define", "for_numpy", "formula_of", "function_of",
+    "AtOnce", "Passes", "at_first_use", "at_once", "compiler_options", "define", "for_numpy", "formula_of", "function_of",
     "has_way", "ready", "register", "register_at_once", "register_passes",
 ]  # fmt: skip
 
@@ -94,23 +94,32 @@ def register(
     mlir.register_lowering(primitive, lowered, platform=platform, cacheable=not each)
 
 
-def register_at_once(primitive: Primitive, way: Callable[..., Any], suits: Callable[..., bool]) -> None:
-    """Say how a primitive is computed at once, on numpy arrays of any sizes.
+class AtOnce(NamedTuple):
+    """What computes a primitive at once, on numpy arrays of any sizes.
 
-    Args:
+    Attributes:
         way: ``(arrays, **params)`` to an array, or a tuple of several.
         suits: of the arguments of `has_way`, in which sizes may be symbols.
+        time: microseconds that a call takes at least.
     """
-    _at_once[primitive] = way
-    _suits_at_once[primitive] = suits
+
+    way: Callable[..., Any]
+    suits: Callable[..., bool]
+    time: float
 
 
-def at_once(primitive: Primitive) -> Callable[..., Any] | None:
+def register_at_once(primitive: Primitive, how: AtOnce) -> None:
+    """Say how a primitive is computed at once."""
+    _at_once[primitive] = how
+    _suits_at_once[primitive] = how.suits
+
+
+def at_once(primitive: Primitive) -> AtOnce | None:
     """What `register_at_once` was told, or None."""
     return _at_once.get(primitive)
 
 
-_at_once: dict[Primitive, Callable[..., Any]] = {}
+_at_once: dict[Primitive, AtOnce] = {}
 _suits_at_once: dict[Primitive, Callable[..., bool]] = {}
 
 

@@ -28,8 +28,15 @@ __all__ = ["Tiered", "are_used", "at_once", "compiled_later", "loss", "on_host",
 
 
 def are_used() -> bool:
-    """Whether what is new runs by numpy. Not where results must not depend on how often something came before."""
-    return tuning.tier != "compiled" and not determinism.state["on"] and numpy_programs.enabled()
+    """Whether what is new runs by numpy. Not where results must not depend on how often something came before, or where
+    JAX is to look for NaN.
+    """
+    return (
+        tuning.tier != "compiled"
+        and not determinism.state["on"]
+        and numpy_programs.enabled()
+        and not (jax.config.jax_debug_nans or jax.config.jax_debug_infs)
+    )
 
 
 # ------------------------------------------------------------------ single operations

@@ -126,6 +126,7 @@ class Plan:
         found = self._shapes.get(key)
         if found is None:
             traced, sizes = self.family.find(values, self.numbers)
+            traced.tell()
             found = self._shapes[key] = traced.shapes(sizes)
         return found
 

@@ -342,7 +342,7 @@ class Piece:
         self, rule: Rule, grads: Sequence[Tensor], numbers: np.ndarray | list[Any]
     ) -> tuple[Any, Any] | None:
         """The new parameters and state, as a program gives them, by what needs no compilation; None without a way."""
-        flags, count, present, joined = self.structure
+        flags, _, present, joined = self.structure
         params = [np.asarray(cell.look()) for cell in self.params]
         mine = [np.asarray(grads[i]._look()) for i in self.where]
         if joined:

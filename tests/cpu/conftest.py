@@ -10,7 +10,7 @@ from functorch_port._cpu import programs
 
 
 @pytest.fixture(autouse=True)
-def compiled(request: pytest.FixtureRequest, tuned: Callable[..., None]) -> None:
+def what_is_not_small_is_compiled(request: pytest.FixtureRequest, tuned: Callable[..., None]) -> None:
     """What is not small is compiled, as most of these tests are of programs; not where a module has `TIER`."""
     if not hasattr(request.module, "TIER"):
         tuned(tier="compiled")

@@ -314,6 +314,6 @@ def install() -> None:
         multiply_p: _suits_product,
         **dict.fromkeys(RECURRENCES, _suits_recurrence),
     }
-    for primitive, way in _WAYS.items():
-        if primitive in suits:
-            lowering.register_at_once(primitive, way, suits[primitive])
+    for primitive, suited in suits.items():
+        time = 4.0 if primitive is multiply_p else 50.0
+        lowering.register_at_once(primitive, lowering.AtOnce(_WAYS[primitive], suited, time))

@@ -167,6 +167,7 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
         return None
     if program is False:
         return None
+    traced.tell()
     return Bound(functools.partial(program.run, *sizes) if sizes else program.run, *program.facts(*sizes))
 
 

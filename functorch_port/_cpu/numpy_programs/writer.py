@@ -172,8 +172,8 @@ class Writer:
 
     def _operation(self, eqn: Any, ins: list[Value]) -> list[Value]:
         name = eqn.primitive.name
-        if (way := lowering.at_once(eqn.primitive)) is not None:
-            return self._called(way, eqn, ins)
+        if (how := lowering.at_once(eqn.primitive)) is not None:
+            return self._called(how, eqn, ins)
         if (formula := lowering.formula_of(eqn.primitive)) is not None:
             given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
             with tracing.x64():
@@ -187,17 +187,17 @@ class Writer:
             self.made[outs[0].text] = name, ins, eqn.params
         return outs
 
-    def _called(self, way: Callable[..., Any], eqn: Any, ins: list[Value]) -> list[Value]:
+    def _called(self, how: lowering.AtOnce, eqn: Any, ins: list[Value]) -> list[Value]:
         """A primitive that something else computes."""
         arrays = [self._whole(v) for v in ins]
         params = ", ".join(f"{name}={self._parameter(value)}" for name, value in eqn.params.items())
-        text = f"{self._named(way)}(({', '.join(map(self._array, arrays))},), {params})"
+        text = f"{self._named(how.way)}(({', '.join(map(self._array, arrays))},), {params})"
         for var in eqn.outvars:
             self._checked(var.aval)
         avals = [var.aval for var in eqn.outvars]
         if not eqn.primitive.multiple_results:
-            return [self._emit(text, avals[0], avals[0].shape, arrays, 30.0)]
-        made = self._emit(text, avals[0], (), arrays, 30.0)
+            return [self._emit(text, avals[0], avals[0].shape, arrays, how.time)]
+        made = self._emit(text, avals[0], (), arrays, how.time)
         return [
             self._emit(f"{made.text}[{k}]", aval, aval.shape, [made], 0.1) for k, aval in enumerate(avals)
         ]
