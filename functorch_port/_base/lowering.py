@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "AtOnce", "Passes", "at_first_use", "at_once", "compiler_options", "define", "for_numpy", "formula_of", "function_of",
-    "has_way", "ready", "register", "register_at_once", "register_passes",
+    "AtOnce", "Passes", "at_first_use", "at_once", "compiler_options", "define", "for_numpy", "formula_of",
+    "function_of", "has_way", "ready", "register", "register_at_once", "register_passes",
 ]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}
