@@ -108,9 +108,12 @@ class Writer:
         return Program(*[self._closed(made[name].__code__) for name in ("program", "facts")])
 
     def _body(self, live: set[int]) -> list[str]:
-        """The lines, of which some overwrite a value of elements that only such lines use, and none later."""
+        """The lines. Some overwrite a value of elements that only such lines use, and none later. What no later line
+        needs is deleted, so that its memory is free.
+        """
         last: dict[int, int] = {}
-        kept = {out.line for out in self.outs}
+        outs = {out.line for out in self.outs}
+        kept = set(outs)
         for n in sorted(live):
             for need in self.lines[n].needs:
                 last[need] = n
@@ -125,6 +128,9 @@ class Writer:
                 if last[m] == n and m not in kept and self.lines[m].over is not None
             ]
             body.append(f"    {line.name} = {free[0] if free else line.text}")
+            done = [self.lines[m].name for m in sorted(line.needs) if last[m] == n and m not in outs]
+            if done:
+                body.append(f"    del {', '.join(done)}")
         return body
 
     def _closed(self, code: Any) -> FunctionType:
