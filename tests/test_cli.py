@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from functorch_port import cli
+from functorch_port import cli, compiler
 
 ROOT = Path(__file__).parent.parent
 TUTORIAL = ROOT / "examples" / "tutorial_style.py"
@@ -176,7 +176,7 @@ WAYS = [
 ]  # fmt: skip
 EACH = """
 import contextlib, io, json, sys
-from functorch_port import cli
+from functorch_port import cli, compiler
 before, all_words = sys.path[:], json.loads(sys.argv[1])
 for words in all_words:
     sys.path[:], sys.stdin = before, io.StringIO(SEEN if words[0] == "-" else "")
@@ -319,6 +319,9 @@ def test_info_tells_versions_devices_settings(capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["versions"]["jax"] == jax.__version__ and facts["devices"]["backend"] == "cpu"
     assert facts["settings"]["default dtype"] == "torch.float32"
+    stats, told = compiler.cache_stats(), facts["compilation cache"]
+    assert told["files"] == stats.files and told["megabytes"] == round(stats.bytes / 1e6, 1)
+    assert told["hits of this process"] == stats.hits and told["misses of this process"] == stats.misses
     assert cli.main(["info"]) == 0
     assert "jaxlib" in capsys.readouterr().out
 
