@@ -165,11 +165,12 @@ class Passes(NamedTuple):
 
     Attributes:
         function: of a jaxpr: what takes the place of `jax.extend.core.jaxpr_as_fun`, or None.
-        options: of a jaxpr: what `jax.jit` gets as ``compiler_options``, or None.
+        options: of a jaxpr, and of whether the program has run often: what `jax.jit` gets as ``compiler_options``, or
+            None.
     """
 
     function: Callable[[Jaxpr], Callable[[ClosedJaxpr], Callable[..., Any]] | None]
-    options: Callable[[Jaxpr], dict[str, Any] | None]
+    options: Callable[[Jaxpr, bool], dict[str, Any] | None]
 
 
 _passes: list[Passes] = []
@@ -187,7 +188,11 @@ def function_of(jaxpr: Jaxpr) -> Callable[[ClosedJaxpr], Callable[..., Any]] | N
     return next((made for passes in _passes if (made := passes.function(jaxpr)) is not None), None)
 
 
-def compiler_options(jaxpr: Jaxpr) -> dict[str, Any] | None:
-    """What `jax.jit` gets as ``compiler_options`` for a program with this jaxpr."""
+def compiler_options(jaxpr: Jaxpr, often: bool = False) -> dict[str, Any] | None:
+    """What `jax.jit` gets as ``compiler_options`` for a program with this jaxpr.
+
+    Args:
+        often: whether it has run often, so that it may be compiled once more if that makes it faster.
+    """
     ready()
-    return next((made for passes in _passes if (made := passes.options(jaxpr)) is not None), None)
+    return next((made for passes in _passes if (made := passes.options(jaxpr, often)) is not None), None)
