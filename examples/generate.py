@@ -194,7 +194,7 @@ def main(argv=None):
         sys.exit(f"the loop with the cache wrote another text:\n{filled}")
     print(f"loss {losses[0]:.4f} at first, {losses[-1]:.4f} at the end (nats per character)")
     print(
-        f"the same {args.tokens} characters: growing {per_second:,.0f} per second, static {later:,.0f}"
+        f"the same {args.tokens} characters: growing {per_second:,.1f} per second, static {later:,.0f}"
         f" ({at_first:,.0f} the first time)"
     )
     return losses
