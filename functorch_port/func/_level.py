@@ -66,7 +66,7 @@ MADE_AROUND = (
     "a branch or a round writes in place to a tensor that was made in a round or a transform around it; pass it as an "
     "argument, write to a clone() of it, and return that"
 )
-CONDITION = "the condition of a while_loop writes to a tensor or draws random numbers; do so before the loop and in its body"
+CONDITION = "the condition of a while_loop writes to a tensor or draws random numbers; do so before it and in its body"
 HANDED_ON = (
     "a branch or a round (torch.cond, while_loop, scan) returns or is given a tensor that it also writes to from "
     "outside; use a clone() of it"
