@@ -93,15 +93,9 @@ class Plan:
         plan = self.derived.get((mask, holes))
         if plan is None:
             fn = functools.partial(pull, self.fn, mask, holes)
+            names = f"{self.name}_backward", f"{self.node[:-1]}Backward0"
             family = self.family.backward(mask, holes)
-            plan = Plan(
-                fn,
-                f"{self.name}_backward",
-                f"{self.node[:-1]}Backward0",
-                pulls=True,
-                family=family,
-                numbers=self.numbers,
-            )
+            plan = Plan(fn, *names, pulls=True, family=family, numbers=self.numbers)
             self.derived[mask, holes] = plan
         return plan
 

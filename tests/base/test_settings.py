@@ -26,6 +26,7 @@ VALUES = {
     "KERNELS": {"": True, "0": False},
     "REPLAY_AFTER": {"": 2, "0": 0},
     "RNG": {"": "jax", "torch": "torch", "JAX": "jax"},
+    "TIER": {"": "auto", "numpy": "numpy", "Compiled": "compiled"},
     "X64": {"": True, "FALSE": False, " 1 ": True},
 }
 WRONG = {

@@ -63,9 +63,9 @@ def test_second_process_compiles_nothing(tmp_path: Path) -> None:
     first = json.loads(run(SCRIPT, XDG_CACHE_HOME=str(tmp_path)))
     second = json.loads(run(SCRIPT, XDG_CACHE_HOME=str(tmp_path)))
     assert first["directory"] == str(tmp_path / "functorch_port" / "xla")
-    assert first["misses"] > 5  # two eager steps, a compiled one, and what sets them up
+    assert first["misses"] > 3  # the compiled step, and what sets it up
     assert second["misses"] == 0
-    assert second["hits"] == second["requests"] > 5
+    assert second["hits"] == second["requests"] > 3
     assert second["losses"] == first["losses"]
 
 

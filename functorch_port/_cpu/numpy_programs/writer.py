@@ -203,7 +203,7 @@ class Writer:
         avals = [var.aval for var in eqn.outvars]
         if not eqn.primitive.multiple_results:
             return [self._emit(text, avals[0], avals[0].shape, arrays, how.time)]
-        made = self._emit(text, avals[0], (), arrays, how.time)
+        made = self._emit(text, avals[0], avals[0].shape, arrays, how.time)
         return [
             self._emit(f"{made.text}[{k}]", aval, aval.shape, [made], 0.1) for k, aval in enumerate(avals)
         ]
