@@ -133,7 +133,9 @@ def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
     """New handlers, compiled together."""
     sources = [(Path(__file__).parent / file).read_text() for file in ("ffi.ll", "pool.ll", runtime)]
     table = f"@data = global [{count} x ptr] zeroinitializer"
-    code = _compiled("\n".join([*sources, text, table, *(_HANDLER.format(n=n) for n in range(count))]))
+    handlers = [_HANDLER.format(n=n) for n in range(count)]
+    # what only prepares calls is as fast without LLVM's passes, which take 60 to 100 ms; kernels are in ``text``
+    code = _compiled("\n".join([*sources, text, table, *handlers]), level=3 if text else 0)
     data = code.get_global_value_address("data")
     made = [_Handler(code.get_function_address(f"handler.{n}"), data + 8 * n) for n in range(count)]
     _serving.setdefault((runtime, text), code.get_function_address("serve"))
@@ -150,18 +152,20 @@ def function(name: str, text: str) -> int:
         return address
 
 
-def _compiled(text: str) -> Any:
-    """A module's machine code."""
+def _compiled(text: str, level: int = 3) -> Any:
+    """A module's machine code; at level 0 LLVM does nothing but translate."""
     import llvmlite.binding as llvm
 
     target = llvm.Target.from_triple(llvm.get_process_triple())
     features = llvm.get_host_cpu_features().flatten()
-    machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
+    machine = target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=level, jit=True
+    )
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    tuning.loop_vectorization = tuning.loop_interleaving = True
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    tuning.loop_vectorization = tuning.loop_interleaving = level > 0
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(module, passes)
     code = llvm.create_mcjit_compiler(module, machine)
