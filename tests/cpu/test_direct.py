@@ -24,6 +24,7 @@ from functorch_port.ops._product import multiply_p
 from functorch_port.ops._recurrence import cotangents_p, forward_p, tangents_p
 from functorch_port.ops._rows import FORMULAS
 
+at_once = direct.of
 needs_llvmlite = pytest.mark.skipif(not ffi.compiles(), reason="needs llvmlite")
 needs_onednn = pytest.mark.skipif(
     not ffi.compiles() or dnnl.library() is None, reason="needs oneDNN and llvmlite"
@@ -96,7 +97,7 @@ def test_convolution_as_its_formula(case, kind, dtype):
         want = formula(convolution_p, (a, b), kind=kind, how=how)
     else:
         want = np.zeros({"forward": how.output, "input": how.input, "weight": how.weight}[kind], dtype)
-    agree(direct.of(convolution_p)((a, b), kind=kind, how=how), want)
+    agree(at_once(convolution_p)((a, b), kind=kind, how=how), want)
     agree(numpy_convolution.convolve(kind, how, a, b), want)
 
 
@@ -288,7 +289,7 @@ def test_products_as_the_primitive(left, right):
     for rows, inner, columns in ((3, 4, 5), (300, 200, 100)):
         a = draw((2, inner, rows) if left else (2, rows, inner))
         b = draw((2, columns, inner) if right else (2, inner, columns), seed=1)
-        agree(direct.of(multiply_p)([a, b], **how), formula(multiply_p, [a, b], **how))
+        agree(at_once(multiply_p)([a, b], **how), formula(multiply_p, [a, b], **how))
 
 
 # ------------------------------------------------------------------ formulas of rows
@@ -327,7 +328,7 @@ def test_rows_as_their_formula(name, dtype):
     """Among the sizes some are more than one thread's part, and rows whose sums are taken part by part."""
     for shape in ((1, 2), (3, 2), (7, 33), (300, 1000), (2, 9001)):
         arrays, how = rows_of(name, shape, dtype)
-        made = direct.of(PRIMITIVES[name])(arrays, **how)
+        made = at_once(PRIMITIVES[name])(arrays, **how)
         if made is None:  # LLVM has no such function of float64
             assert dtype == "float64" and "soft" in name
             return
@@ -341,7 +342,7 @@ def test_rows_as_their_formula(name, dtype):
 def test_rows_keep_a_nan(name):
     (x,), how = rows_of(name, (4, 50))
     x[1, 3], x[2, 7] = np.nan, -np.inf
-    got, want = direct.of(PRIMITIVES[name])([x], **how), formula(PRIMITIVES[name], [x], **how)
+    got, want = at_once(PRIMITIVES[name])([x], **how), formula(PRIMITIVES[name], [x], **how)
     for a, b in zip(got, want, strict=True):
         agree(a, b, 2e-5)
 
@@ -349,19 +350,19 @@ def test_rows_keep_a_nan(name):
 @needs_llvmlite
 def test_sizes_of_rows_compile_nothing(monkeypatch):
     arrays, how = rows_of("softmax", (3, 20))
-    direct.of(PRIMITIVES["softmax"])(arrays, **how)
+    at_once(PRIMITIVES["softmax"])(arrays, **how)
     monkeypatch.setattr(ffi, "_compiled", None)
     for shape in ((3, 21), (5, 400), (2, 5000)):
         arrays, how = rows_of("softmax", shape)
-        found, *_ = direct.of(PRIMITIVES["softmax"])(arrays, **how)
+        found, *_ = at_once(PRIMITIVES["softmax"])(arrays, **how)
         agree(found, torch.tensor(arrays[0]).softmax(-1).numpy(), 2e-5)
 
 
 def test_rows_without_a_loop_are_the_callers():
     for shape in ((3, 1), (0, 5)):
         arrays, how = rows_of("normalize", shape)
-        assert direct.of(PRIMITIVES["normalize"])(arrays, **how) is None
-    assert direct.of(jax.lax.add_p) is None
+        assert at_once(PRIMITIVES["normalize"])(arrays, **how) is None
+    assert at_once(jax.lax.add_p) is None
 
 
 # ------------------------------------------------------------------ elementwise updates
@@ -423,7 +424,7 @@ def test_updates_in_programs_are_the_same_primitive():
     if not ffi.available():
         pytest.skip("there are several devices")
     (eqn,) = (eqn for eqn in made.eqns if eqn.primitive is kernels.update_p)
-    got = direct.of(eqn.primitive)([*map(np.asarray, numbers), *rows[0]], **eqn.params)
+    got = at_once(eqn.primitive)([*map(np.asarray, numbers), *rows[0]], **eqn.params)
     (want,), _ = direct.update(_adam, rows, 3, [*map(np.asarray, numbers)])
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -444,7 +445,7 @@ def test_recurrences_as_their_formulas(mode, reverse):
         arrays = [x, *states, w]
         for keep in (False, True):
             how = {"mode": mode, "reverse": reverse, "keep": keep}
-            made = direct.of(forward_p)(arrays, **how)
+            made = at_once(forward_p)(arrays, **how)
             want = formula(forward_p, arrays, **how)
             for got, wanted in zip(made, want, strict=True):
                 agree(got, wanted)
@@ -457,11 +458,11 @@ def test_recurrences_as_their_formulas(mode, reverse):
             (cotangents_p, [draw((steps, batch, units), seed=9), *states]),
         ):
             given = [*coefficients, *rest]
-            made = direct.of(primitive)(given, **how)
+            made = at_once(primitive)(given, **how)
             for got, wanted in zip(made, formula(primitive, given, **how), strict=True):
                 agree(got, wanted, 2e-5)
 
 
 def test_recurrences_of_float64_are_the_callers():
     arrays = [draw((2, 3, 4), "float64"), draw((3, 4), "float64"), draw((4, 4), "float64")]
-    assert direct.of(forward_p)(arrays, mode="RNN_TANH", reverse=False, keep=False) is None
+    assert at_once(forward_p)(arrays, mode="RNN_TANH", reverse=False, keep=False) is None

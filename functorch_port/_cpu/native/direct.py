@@ -98,7 +98,7 @@ class _Plan(NamedTuple):
     ) -> list[np.ndarray]:
         """Results of these shapes, of float32."""
         made = [frames.empty(shape, np.float32) for shape in shapes]
-        room = frames.empty((self.scratch,), np.uint8)
+        room = frames.room(self.scratch)
         frames.call(runtime, [*map(np.ascontiguousarray, arrays)], [*made, room], data=self.data)
         return made
 
@@ -135,7 +135,7 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if made is not None:
         return made.run("onednn.ll", given, [out])[0]
     words, scratch = onednn.by_sgemm(product)
-    result, room = frames.empty(out, np.float32), frames.empty((max(scratch, dnnl.ALIGNMENT),), np.uint8)
+    result, room = frames.empty(out, np.float32), frames.room(max(scratch, dnnl.ALIGNMENT))
     frames.call("onednn.ll", [*map(np.ascontiguousarray, given)], [result, room], words=words)
     return result
 
