@@ -11,7 +11,7 @@ import numpy as np
 from ..._base.sizes import ARITHMETIC
 from ..._base.tuning import tuning
 
-__all__ = ["HELPERS", "ones_of"]
+__all__ = ["HELPERS", "ones_of", "pad", "summed_rows"]
 
 
 def _full(x: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -43,12 +43,12 @@ def _add_along(x: Any, axis: int, others: tuple[Any, ...], at: Any, update: Any)
     at = np.minimum(np.maximum(at, 0), x.shape[axis] - 1)
     out = x.copy()
     if axis == 0 and not others and at.ndim == 1 and x.dtype.kind == "f" and update.size > 1024:
-        return out + _summed_rows(at, update, len(x))
+        return out + summed_rows(at, update, len(x))
     np.add.at(out, (*others[:axis], at, *others[axis:]), update)
     return out
 
 
-def _summed_rows(at: Any, update: Any, count: int) -> np.ndarray:
+def summed_rows(at: Any, update: Any, count: int) -> np.ndarray:
     """The sum of the rows of ``update`` for each place: `numpy.add.at` takes 20 times as long."""
     from scipy.sparse import csc_matrix
 
@@ -68,7 +68,7 @@ def _put(x: Any, block: Any, *starts: Any) -> Any:
     return out
 
 
-def _pad(x: Any, value: Any, config: tuple[tuple[int, int, int], ...]) -> np.ndarray:
+def pad(x: Any, value: Any, config: tuple[tuple[int, int, int], ...]) -> np.ndarray:
     shape, place, source = [], [], []
     for n, (low, high, inner) in zip(x.shape, config):
         spread = n + max(n - 1, 0) * inner
@@ -144,5 +144,5 @@ def _erf(x: Any) -> Any:
 HELPERS = {
     "np": np, **ARITHMETIC, "_sum_last": _sum_last, "_sum_first": _sum_first,
     "_count_up": _count_up, "_grids": _grids, "_full": _full, "_masked": _masked, "_put_in": _put_in,
-    "_take_along": _take_along, "_add_along": _add_along, "_start": _start, "_put": _put, "_pad": _pad, "_erf": _erf,
+    "_take_along": _take_along, "_add_along": _add_along, "_start": _start, "_put": _put, "_pad": pad, "_erf": _erf,
 }  # fmt: skip
