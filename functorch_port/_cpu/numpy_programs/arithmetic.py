@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from ..._base import sizes
@@ -94,8 +95,6 @@ def _reduce_precision(w: Writer, eqn: Any, ins: list[Value]) -> Value:
 
 def _form(dtype: np.dtype) -> tuple[int, int]:
     """Bits of the exponent and of the mantissa."""
-    import ml_dtypes
-
     info = ml_dtypes.finfo(dtype)
     return dtype.itemsize * 8 - 1 - info.nmant, info.nmant
 
@@ -192,6 +191,12 @@ def _polygamma(order: Any, x: Any) -> Any:
     return np.where(m == 0, special.psi(y), high).astype(x.dtype)[()]
 
 
+def _lgamma(x: Any) -> Any:
+    from scipy import special
+
+    return special.gammaln(np.where(x == -np.inf, np.inf, x).astype(x.dtype))
+
+
 def _special(name: str) -> Callable[..., Any]:
     """A function of `scipy.special`."""
 
@@ -238,7 +243,7 @@ ARITHMETIC_RULES: dict[str, Callable[..., Any]] = {
     "igamma": _special("gammainc"),
     "igammac": _special("gammaincc"),
     "integer_pow": _integer_power,
-    "lgamma": _special("gammaln"),
+    "lgamma": _by(_lgamma, "f", 0.05),
     "polygamma": _by(_polygamma, "f", 0.1),
     "population_count": _by(_ones, "iu"),
     "reduce_precision": _reduce_precision,

@@ -45,14 +45,14 @@ def _places(eqn: Any, rank: int) -> _Places:
     d, mode = eqn.params["dimension_numbers"], str(eqn.params["mode"])
     if hasattr(d, "update_window_dims"):
         where, gone, block = d.scatter_dims_to_operand_dims, d.inserted_window_dims, d.update_window_dims
-        rows, clip = d.scatter_indices_batching_dims, "CLIP" in mode
+        rows = d.scatter_indices_batching_dims
     else:
         where, gone, block = d.start_index_map, d.collapsed_slice_dims, d.offset_dims
-        rows, clip = d.start_indices_batching_dims, "FILL" not in mode
+        rows = d.start_indices_batching_dims
     whole = [map(int, dims) for dims in (where, d.operand_batching_dims, rows, gone, block)]
     where, batch, rows, gone, block = map(tuple, whole)
     window = tuple([dim for dim in range(rank) if dim not in gone and dim not in batch])
-    return _Places(where, window, tuple(zip(batch, rows, strict=True)), block, clip)
+    return _Places(where, window, tuple(zip(batch, rows, strict=True)), block, "FILL" not in mode)
 
 
 def _positions(

@@ -85,10 +85,6 @@ def _chosen(
     padded = pad(x, identity(np.maximum if largest else np.minimum, x.dtype), config)
     rows, inner = _rows(padded, how)
     best = rows.argmax(-1) if largest else rows.argmin(-1)
-    if any(n for part in config for n in part):  # never what is no element
-        real, _ = _rows(pad(np.ones(x.shape, bool), False, config), how)
-        is_real = np.take_along_axis(real, best[..., None], -1)[..., 0]
-        best = np.where(is_real, best, real.argmax(-1))
     total: Any = 0
     for d, offset in enumerate(np.unravel_index(best, inner)):
         first = np.arange(best.shape[d]).reshape([-1 if k == d else 1 for k in range(x.ndim)]) * strides[d]
