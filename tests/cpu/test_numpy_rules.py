@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -421,28 +422,25 @@ def _positive(x: Any) -> Any:
     return x @ x.swapaxes(-1, -2).conj() + 2 * jnp.eye(x.shape[-1], dtype=x.dtype)
 
 
+def _solve(left: bool, lower: bool, turned: bool, conjugate: bool, unit: bool, a: Any) -> Any:
+    return lax.linalg.triangular_solve(
+        _positive(a),
+        a,
+        left_side=left,
+        lower=lower,
+        transpose_a=turned,
+        conjugate_a=conjugate,
+        unit_diagonal=unit,
+    )
+
+
 FACTORS: dict[str, Callable[..., Any]] = {
     "cholesky": lambda a: lax.linalg.cholesky(_positive(a)),
     "no cholesky": lambda a: lax.linalg.cholesky(_positive(a).at[0, 1, 1].set(-5), symmetrize_input=False),
-    **{
-        f"solve {left} {lower} {turned} {conjugate} {unit}": lambda a, left=left, lower=lower, turned=turned, conjugate=conjugate, unit=unit: (
-            lax.linalg.triangular_solve(
-                _positive(a),
-                a,
-                left_side=left,
-                lower=lower,
-                transpose_a=turned,
-                conjugate_a=conjugate,
-                unit_diagonal=unit,
-            )
-        )
-        for left, lower, turned, conjugate, unit in [
-            (True, True, False, False, False),
-            (True, False, True, False, True),
-            (False, True, True, True, False),
-            (False, False, False, True, True),
-        ]
-    },
+    "solve": partial(_solve, True, True, False, False, False),
+    "solve transposed": partial(_solve, True, False, True, False, True),
+    "solve adjoint from the right": partial(_solve, False, True, True, True, False),
+    "solve conjugate from the right": partial(_solve, False, False, False, True, True),
     "lu": lambda a: lax.linalg.lu(a)[0],
     "pivots": lambda a: lax.linalg.lu(a)[1],
     "permutation": lambda a: lax.linalg.lu(a)[2],
@@ -463,7 +461,7 @@ FACTORS: dict[str, Callable[..., Any]] = {
     "eig": lambda a: lax.linalg.eig(a)[0],
     "left": lambda a: lax.linalg.eig(a)[1],
     "right": lambda a: lax.linalg.eig(a)[2],
-    "solve": lambda a: jnp.linalg.solve(_positive(a), a[0, :, 0]),
+    "linear system": lambda a: jnp.linalg.solve(_positive(a), a[0, :, 0]),
 }
 
 

@@ -169,7 +169,8 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
     if program is False:
         return None
     run = functools.partial(program.run, *sizes) if sizes else program.run
-    return Bound(run, *program.facts(*sizes), program.is_kept)
+    time, elements, products = program.facts(*sizes)
+    return Bound(run, time, elements, products, program.is_kept)
 
 
 def function(

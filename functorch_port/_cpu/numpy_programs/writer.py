@@ -217,7 +217,7 @@ class Writer:
         avals = [var.aval for var in eqn.outvars]
         if not eqn.primitive.multiple_results:
             return [self._emit(text, avals[0], avals[0].shape, arrays, once, *each)]
-        made = self._line(text, (), arrays, once, *each)
+        made = self._line(text, (1,), arrays, once, *each)
         return [
             self._emit(f"{made.text}[{k}]", aval, aval.shape, [made], 0.1) for k, aval in enumerate(avals)
         ]
