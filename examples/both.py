@@ -27,6 +27,7 @@ EXAMPLES = {
     "lstm_lm": "language model, truncated backpropagation, detached state",
     "translation": "Transformer encoder-decoder, padding and causal masks",
     "gpt": "language model, tied weights, scaled_dot_product_attention",
+    "generate": "sampling with a static key/value cache in a while_loop, beside the growing context",
     "vae": "variational autoencoder, noise handed in",
     "gan": "two networks, two optimizers, one step",
     "siamese": "shared weights, contrastive loss",

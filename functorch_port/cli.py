@@ -127,6 +127,7 @@ def info() -> dict[str, dict[str, Any]]:
     versions = {
         name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "optax", "ml_dtypes")
     }
+    found = cache.stats()
     return {
         "versions": {
             "functorch_port": __version__,
@@ -151,6 +152,12 @@ def info() -> dict[str, dict[str, Any]]:
             "random numbers in compiled functions (FUNCTORCH_PORT_RNG)": settings.get("RNG"),
             "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "not set"),
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "not set"),
+        },
+        "compilation cache": {
+            "files": found.files,
+            "megabytes": round(found.bytes / 1e6, 1),
+            "hits of this process": found.hits,
+            "misses of this process": found.misses,
         },
     }
 

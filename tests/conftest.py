@@ -20,6 +20,7 @@ from functorch_port._base.tuning import tuning
 from functorch_port._cpu import numpy_programs as host
 
 torch.set_num_threads(1)
+tuning.background = False  # when something is compiled is not to depend on time
 tuning.compilations = 1 << 62  # tests count compilations; see `forget_programs`
 
 #: Of a test with more cases than this a run of the whole suite takes one in four.

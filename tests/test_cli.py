@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from functorch_port import cli
+from functorch_port import cli, compiler
+from functorch_port._base import cache
 
 ROOT = Path(__file__).parent.parent
 TUTORIAL = ROOT / "examples" / "tutorial_style.py"
@@ -176,7 +177,8 @@ WAYS = [
 ]  # fmt: skip
 EACH = """
 import contextlib, io, json, sys
-from functorch_port import cli
+from functorch_port import cli, compiler
+from functorch_port._base import cache
 before, all_words = sys.path[:], json.loads(sys.argv[1])
 for words in all_words:
     sys.path[:], sys.stdin = before, io.StringIO(SEEN if words[0] == "-" else "")
@@ -312,13 +314,22 @@ def test_wrong_use_exits_with_2(arguments, capsys):
     assert ended.value.code == 2 and "usage:" in capsys.readouterr().err
 
 
-def test_info_tells_versions_devices_settings(capsys):
+def test_info_tells_versions_devices_settings(capsys, tmp_path, monkeypatch):
     import jax
 
+    (tmp_path / "program").write_bytes(bytes(1_234_567))
+    monkeypatch.setattr(cache, "directory", lambda: str(tmp_path))
     assert cli.main(["info", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["versions"]["jax"] == jax.__version__ and facts["devices"]["backend"] == "cpu"
     assert facts["settings"]["default dtype"] == "torch.float32"
+    stats = compiler.cache_stats()
+    assert facts["compilation cache"] == {
+        "files": 1,
+        "megabytes": 1.2,
+        "hits of this process": stats.hits,
+        "misses of this process": stats.misses,
+    }
     assert cli.main(["info"]) == 0
     assert "jaxlib" in capsys.readouterr().out
 

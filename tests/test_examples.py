@@ -24,6 +24,7 @@ TINY = {
     "lstm_lm": "--width 12 --batch-size 4 --length 6",
     "translation": "--width 8 --layers 1 --batch-size 4",
     "gpt": "--width 8 --heads 2 --layers 2 --context 8 --batch-size 4",
+    "generate": "--width 8 --heads 2 --layers 1 --context 15 --batch-size 4 --tokens 4",
     "vae": "--width 16 --latent 2 --batch-size 10",
     "gan": "--width 16 --noise 4 --batch-size 16",
     "siamese": "--width 4 --batch-size 8",
@@ -39,7 +40,8 @@ if os.environ.get("FLOAT32_EXAMPLES") == "1":
 
 def load(name, library):
     """An example as a module that uses ``library``."""
-    module = ModuleType(name)
+    module = ModuleType(f"{name}_with_{library}")
+    sys.modules[module.__name__] = module  # PyTorch's while_loop imports it by name
     exec(compile(source(name, library), str(FOLDER / f"{name}.py"), "exec"), module.__dict__)
     return module
 
@@ -77,6 +79,30 @@ def test_compiled_training_is_torchs(name, precision, monkeypatch, capsys):
     assert made and all(1 <= step.traces <= 2 for step in made)
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("loss") or "; loss" in line for line in lines)
+
+
+SAMPLING = {"likeliest": "--top-k 1", "hot": "--temperature 2 --top-k 5 --seed 1"}
+
+
+@pytest.mark.parametrize("options", SAMPLING.values(), ids=SAMPLING)
+def test_both_loops_write_torchs_text(options, capsys):
+    options = [*TINY["generate"].split(), "--steps", "2", *options.split()]
+    written = []
+    for library in (torch, ft):
+        load("generate", library.__name__).main([*options, *(["--eager"] if library is torch else [])])
+        *text, _, last = [line for line in capsys.readouterr().out.splitlines() if "100%" not in line]
+        written.append("\n".join(text))
+        assert written[-1].startswith("The Python ") and last.startswith("the same 4 characters")
+    assert written[0] == written[1] and len(written[0]) == 15
+
+
+def test_another_text_is_an_error():
+    example = load("generate", "functorch_port")
+    static = example.static
+    example.static = lambda model, text, noise, *how: static(model, text, noise.flip(1), *how)
+    with pytest.raises(SystemExit) as done:
+        example.main([*TINY["generate"].split(), "--steps", "1", "--eager"])
+    assert str(done.value).startswith("the loop with the cache wrote another text")
 
 
 @pytest.mark.parametrize("name", TINY)

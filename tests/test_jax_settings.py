@@ -106,8 +106,9 @@ def test_a_compiled_step_under_a_transfer_guard(rng, warm):
     assert losses(lambda: jax.transfer_guard("disallow")) == losses(contextlib.nullcontext)
 
 
-def test_eager_operations_under_a_transfer_guard():
+def test_eager_operations_under_a_transfer_guard(tuned):
     """As in JAX itself a number beside an array is an implicit transfer: its error, and nothing has changed."""
+    tuned(tier="compiled")
     w = ft.ones(200, 200)
     w.mul_(2)
     with (

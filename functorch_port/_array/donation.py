@@ -25,6 +25,7 @@ import jax
 
 from .._base import memory
 from .._base.references import are_alone, counts
+from .._base.tuning import tuning
 from . import tracing
 from .storage import Storage
 from .value import HOST, VALUES, Twin, Value
@@ -56,18 +57,22 @@ class Donating:
     Args:
         jit: what `jax.jit` made.
         given: the numbers of those arguments: its ``donate_argnums``.
+        often: gives what takes the place of ``jit`` when that has run often and needs much memory, or None.
 
     Attributes:
         warm: the kinds of calls that it has run, and `cleared` then. JAX keeps what it needs for the arguments' types.
         needs: bytes that a call takes beside its arguments, if they are many (see `memory`).
     """
 
-    __slots__ = ("given", "jit", "needs", "warm")
+    __slots__ = ("calls", "given", "jit", "needs", "often", "warm")
     #: how often `_clear` was called for some program
     cleared = 0
 
-    def __init__(self, jit: Any, given: Sequence[int] = (0,)) -> None:
-        self.jit, self.given = jit, given
+    def __init__(
+        self, jit: Any, given: Sequence[int] = (0,), often: Callable[[], Any] = lambda: None
+    ) -> None:
+        self.jit, self.given, self.often = jit, given, often
+        self.calls = 0
         self.warm: dict[Any, int] = {}
         self.needs = 0
 
@@ -86,6 +91,7 @@ class Donating:
             results.extend(starmap(self.jit, (args,)))  # in C, one call of each
             if self.needs:
                 memory.started(results[-1])
+                self._count()
         except Exception as error:
             memory.explain(error, args)
             raise
@@ -104,6 +110,13 @@ class Donating:
             raise
         self.needs, self.warm[kind] = needs, cleared
         return out
+
+    def _count(self) -> None:
+        """Count a call of a large program."""
+        self.calls += 1
+        if self.calls == tuning.parts_after and (jit := self.often()) is not None:
+            self.warm.clear()  # its first call is to come
+            self.jit = jit
 
     def _clear(self) -> None:
         """JAX runs Python in every later call of a program whose first one failed: have it forget that.

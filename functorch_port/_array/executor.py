@@ -116,6 +116,12 @@ class Executor:
         """The results of a plan by what needs no compilation, as numpy arrays; None if there is no such way."""
         return None
 
+    def early_update(
+        self, fn: Callable[..., Any], rows: Sequence[Any], written: int, numbers: Any, joined: Sequence[Any]
+    ) -> Any:
+        """As `loops.update` of numpy arrays, by what needs no compilation for their sizes; None if there is no way."""
+        return None
+
     def patience(self, operations: int) -> float:
         """Microseconds that may be lost by `early` before so many operations are compiled as one program."""
         return 0.0

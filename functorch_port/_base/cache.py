@@ -3,20 +3,25 @@
 An eager program is dozens of small XLA programs of 10 to 50 ms each. Loading one takes about 1 ms, so JAX is
 told to keep the small ones too. JAX's key for an entry holds the program, the versions, the flags and the
 processor's features, so a folder may be shared between machines, and deleting it costs nothing but time.
+What is compiled without JAX is kept beside its entries (`kept`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 
 from . import settings
 
-__all__ = ["default_directory", "directory", "enable"]
+__all__ = ["CacheStats", "default_directory", "directory", "enable", "kept", "stats"]
 
 #: JAX leaves out what compiled faster than this many seconds.
 _THRESHOLD = "jax_persistent_cache_min_compile_time_secs"
@@ -65,3 +70,82 @@ def enable() -> str | None:
     # An entry that another process is just writing, or a full disk: JAX compiles instead, no news to a user.
     warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
     return directory()
+
+
+class CacheStats(NamedTuple):
+    """What the persistent cache has given to this process.
+
+    Attributes:
+        hits: programs and loops of machine code that were read from the folder.
+        misses: those that were compiled, as they were not there.
+        directory: the folder; None if there is no cache.
+        files: in the folder.
+        bytes: of all files.
+    """
+
+    hits: int
+    misses: int
+    directory: str | None
+    files: int
+    bytes: int
+
+
+class _Counts:
+    asked = hits = 0
+
+
+def _listen(event: str, **_: str | int) -> None:
+    _Counts.asked += event == "/jax/compilation_cache/compile_requests_use_cache"
+    _Counts.hits += event == "/jax/compilation_cache/cache_hits"
+
+
+jax.monitoring.register_event_listener(_listen)
+
+
+def stats() -> CacheStats:
+    """The hits and misses of this process, and the size of the folder."""
+    folder, sizes = directory(), []
+    if folder is not None and "://" not in folder and os.path.isdir(folder):
+        with os.scandir(folder) as files:
+            for file in files:
+                with contextlib.suppress(OSError):  # another process has just removed it
+                    sizes.append(file.stat().st_size)
+    return CacheStats(_Counts.hits, _Counts.asked - _Counts.hits, folder, len(sizes), sum(sizes))
+
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+def kept(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
+    """What ``make`` gives, from the cache's folder if it is there. A file that is not whole is made anew.
+
+    Args:
+        kind: a word for the file's name.
+        key: all that the bytes depend on.
+    """
+    folder = directory()
+    if folder is None or "://" in folder:  # JAX can have it in a bucket, too
+        return make()
+    _Counts.asked += 1
+    path = Path(folder) / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()}"
+    try:
+        digest, found = (whole := path.read_bytes())[:_DIGEST], whole[_DIGEST:]
+    except OSError:
+        digest, found = b"", b""
+    if digest == hashlib.sha256(found).digest():
+        _Counts.hits += 1
+        return found
+    made = make()
+    _write(path, hashlib.sha256(made).digest() + made)
+    return made
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file so that no other process sees a part of it. Where it cannot be written there is none."""
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()

@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "Passes", "at_first_use", "at_once", "compiler_options", "define", "for_numpy", "formula_of", "function_of",
-    "has_way", "ready", "register", "register_at_once", "register_passes",
+    "AtOnce", "Passes", "at_first_use", "at_once", "compiler_options", "define", "for_numpy", "formula_of",
+    "function_of", "has_way", "ready", "register", "register_at_once", "register_passes",
 ]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}
@@ -94,23 +94,32 @@ def register(
     mlir.register_lowering(primitive, lowered, platform=platform, cacheable=not each)
 
 
-def register_at_once(primitive: Primitive, way: Callable[..., Any], suits: Callable[..., bool]) -> None:
-    """Say how a primitive is computed at once, on numpy arrays of any sizes.
+class AtOnce(NamedTuple):
+    """What computes a primitive at once, on numpy arrays of any sizes.
 
-    Args:
+    Attributes:
         way: ``(arrays, **params)`` to an array, or a tuple of several.
         suits: of the arguments of `has_way`, in which sizes may be symbols.
+        time: microseconds that a call takes at least.
     """
-    _at_once[primitive] = way
-    _suits_at_once[primitive] = suits
+
+    way: Callable[..., Any]
+    suits: Callable[..., bool]
+    time: float
 
 
-def at_once(primitive: Primitive) -> Callable[..., Any] | None:
+def register_at_once(primitive: Primitive, how: AtOnce) -> None:
+    """Say how a primitive is computed at once."""
+    _at_once[primitive] = how
+    _suits_at_once[primitive] = how.suits
+
+
+def at_once(primitive: Primitive) -> AtOnce | None:
     """What `register_at_once` was told, or None."""
     return _at_once.get(primitive)
 
 
-_at_once: dict[Primitive, Callable[..., Any]] = {}
+_at_once: dict[Primitive, AtOnce] = {}
 _suits_at_once: dict[Primitive, Callable[..., bool]] = {}
 
 
@@ -156,11 +165,12 @@ class Passes(NamedTuple):
 
     Attributes:
         function: of a jaxpr: what takes the place of `jax.extend.core.jaxpr_as_fun`, or None.
-        options: of a jaxpr: what `jax.jit` gets as ``compiler_options``, or None.
+        options: of a jaxpr, and of whether the program has run often: what `jax.jit` gets as ``compiler_options``, or
+            None.
     """
 
     function: Callable[[Jaxpr], Callable[[ClosedJaxpr], Callable[..., Any]] | None]
-    options: Callable[[Jaxpr], dict[str, Any] | None]
+    options: Callable[[Jaxpr, bool], dict[str, Any] | None]
 
 
 _passes: list[Passes] = []
@@ -178,7 +188,11 @@ def function_of(jaxpr: Jaxpr) -> Callable[[ClosedJaxpr], Callable[..., Any]] | N
     return next((made for passes in _passes if (made := passes.function(jaxpr)) is not None), None)
 
 
-def compiler_options(jaxpr: Jaxpr) -> dict[str, Any] | None:
-    """What `jax.jit` gets as ``compiler_options`` for a program with this jaxpr."""
+def compiler_options(jaxpr: Jaxpr, often: bool = False) -> dict[str, Any] | None:
+    """What `jax.jit` gets as ``compiler_options`` for a program with this jaxpr.
+
+    Args:
+        often: whether it has run often, so that it may be compiled once more if that makes it faster.
+    """
     ready()
-    return next((made for passes in _passes if (made := passes.options(jaxpr)) is not None), None)
+    return next((made for passes in _passes if (made := passes.options(jaxpr, often)) is not None), None)

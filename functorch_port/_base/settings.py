@@ -86,7 +86,7 @@ VARIABLES = {
         "auto",
         _one_of("auto", "numpy", "compiled"),
         "auto, numpy or compiled",
-        "what is new on a CPU: auto: runs by numpy until it is compiled; numpy: always; compiled: never",
+        "what is new on a CPU runs by numpy until it is compiled, always, or never",
     ),
     "X64": Variable(True, _switch, _A_SWITCH, "float64 and int64 are real; 0 stores 32 bits"),
 }

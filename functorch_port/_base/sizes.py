@@ -9,6 +9,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from jax.export import symbolic_shape
+
 __all__ = ["ARITHMETIC", "MOST", "broadcast", "has_symbols", "is_known", "is_symbol", "symbols", "text"]
 
 
@@ -21,11 +23,9 @@ def symbols(count: int, constraints: tuple[str, ...] = ()) -> tuple[Any, ...]:
     """Sizes ``n0``, ``n1`` and so on, each from 2 to `MOST`, of which more may be known."""
     if not count:
         return ()
-    from jax import export
-
     names = [f"n{k}" for k in range(count)]
     known = [f"{name} {bound}" for name in names for bound in (">= 2", f"<= {MOST}")]
-    return tuple(export.symbolic_shape(",".join(names), constraints=[*known, *constraints]))
+    return tuple(symbolic_shape(",".join(names), constraints=[*known, *constraints]))
 
 
 def is_known(size: Any) -> bool:

@@ -85,6 +85,7 @@ class Tuning:
         product_deep: inner dimension from which on a library's matmul is better for the transpose of the second one:
             for 128 rows of 128 numbers its calls cost 4 us more than they save, of 28; for 16 of 512 they take 25
             instead of 70.
+        single_product: multiply-adds of a product, or of a batch of them, from which on oneDNN computes it at once.
         recurrence_least, recurrence_steps: multiply-adds of a layer below which a scan is as good, and the steps below
             which the weights' layout does not pay.
         recurrence_part: multiply-adds that are worth a thread.
@@ -94,6 +95,9 @@ class Tuning:
             2017 slowed down for more. On an AMD EPYC the derivative of GELU then takes 0.54 ms instead of 0.78
             (1024, 1536), a sigmoid 0.30 instead of 0.39, a training step of ResNet-18 0.91 to 0.94 of the time; a
             ViT's (0.96 to 1.07), a U-Net's and an LSTM's as long.
+        parts_after: calls of a large program after which it is compiled once more, to work in parts, where the first
+            one comes from the cache on the disk: that takes as long as it saves in some 40 steps of a ResNet, or 15 of
+            a ViT.
         compilations: after so many JAX is told to forget what it compiled.
         file_slack: bytes that what a file holds may take beyond the size of the file.
 
@@ -159,11 +163,13 @@ class Tuning:
     product_deep: int = 256
     small_product_least: int = 1 << 12
     small_product_rows: int = 4
+    single_product: int = 1 << 22
     recurrence_least: int = 1 << 12
     recurrence_steps: int = 4
     recurrence_part: int = 1 << 20
     normals_least: int = 1 << 20
     vector_bits: int = 512
+    parts_after: int = 64
     compilations: int = 512
     file_slack: int = 64 << 20
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 __all__ = ["ELEMENTS"]
@@ -19,6 +20,20 @@ class Element(NamedTuple):
     numpy: str
     kinds: str = "biuf"
     llvm: str | None = None
+
+    def into(self, operands: Sequence[str], out: str) -> str | None:
+        """The expression that writes to an array ``out``; None if there is none."""
+        ufunc = _UFUNCS.get(self.numpy)
+        if ufunc is None and self.numpy.startswith("np.") and self.numpy.count("(") == 1:
+            ufunc = self.numpy.partition("(")[0]
+        return ufunc and f"{ufunc}({', '.join(operands)}, out={out})"
+
+
+#: operators as functions
+_UFUNCS = {
+    "{} + {}": "np.add", "{} - {}": "np.subtract", "{} * {}": "np.multiply", "{} / {}": "np.divide",
+    "-{}": "np.negative", "{} & {}": "np.bitwise_and", "{} | {}": "np.bitwise_or", "{} ^ {}": "np.bitwise_xor",
+}  # fmt: skip
 
 
 #: operators are the same ufuncs for arrays, and much faster for numpy's scalars
@@ -43,14 +58,12 @@ ELEMENTS = {
     "div": Element("{} / {}", "fc", "fdiv"),
     "divide": Element("{} / {}", "fc", "fdiv"),
     "eq": Element("{} == {}", "biufc", llvm="fcmp oeq"),
-    "erf": Element("_erf({})", "f"),
     "exp": Element("np.exp({})", "fc"),
     "exp2": Element("np.exp2({})", "f"),
     "expm1": Element("np.expm1({})", "fc"),
     "floor": Element("np.floor({})", "f"),
     "ge": Element("{} >= {}", llvm="fcmp oge"),
     "gt": Element("{} > {}", llvm="fcmp ogt"),
-    "imag": Element("{}.imag", "c"),
     "is_finite": Element("np.isfinite({})", "f"),
     "le": Element("{} <= {}", llvm="fcmp ole"),
     "log": Element("np.log({})", "fc", "@log"),
@@ -66,7 +79,6 @@ ELEMENTS = {
     "not": Element("np.invert({})", "biu"),
     "or": Element("{} | {}", llvm="or"),
     "pow": Element("np.power({}, {})", "fc"),
-    "real": Element("{}.real", "c"),
     "rem": Element("np.fmod({}, {})", "f"),
     "rsqrt": Element("1.0 / np.sqrt({})", "fc"),
     "shift_left": Element("{} << {}", "iu"),

@@ -130,6 +130,11 @@ class CpuExecutor(Executor):
         state = tiers.tiered(plan, values)
         return None if state is None else numpy_programs.run(state.bound.run, tiers.on_host(values))
 
+    def early_update(
+        self, fn: Callable[..., Any], rows: Sequence[Any], written: int, numbers: Any, joined: Sequence[Any]
+    ) -> Any:
+        return _direct().update(fn, rows, written, numbers, joined) if tiers.are_used() else None
+
     def patience(self, operations: int) -> float:
         return tiers.price(operations) if tiers.are_used() else 0.0
 
@@ -158,3 +163,10 @@ def _replay() -> ModuleType:
     from . import replay
 
     return replay
+
+
+@cache
+def _direct() -> ModuleType:
+    from .native import direct
+
+    return direct

@@ -27,7 +27,8 @@ from .._base.tuning import tuning
 from .._tensor.avals import avals_of
 from .._tensor.plan import Plan
 from .._tensor.pullback import Pullback, pullback_of
-from . import compiler_options, deferred, tiers
+from . import deferred, tiers
+from .compiler_options import Jitted
 from .deferred import Call, Deferred, scope, unrun
 
 __all__ = [
@@ -172,7 +173,7 @@ class _OfTypes:
 
     def __init__(self, fn: Callable[..., list[Any]]) -> None:
         self.fn = fn
-        self.jits: dict[Any, Callable[..., list[Any]]] = {}
+        self.jits: dict[Any, Jitted] = {}
 
     def __call__(self, *flat: Any) -> list[Any]:
         _large.calls += 1
@@ -183,7 +184,7 @@ class _OfTypes:
         return jitted(*flat)
 
 
-def _jitted(fn: Callable[..., list[Any]], flat: Sequence[Any]) -> Callable[..., list[Any]]:
+def _jitted(fn: Callable[..., list[Any]], flat: Sequence[Any]) -> Jitted:
     closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*flat)
     given = [shape is not None for shape in shapes]
 
@@ -191,7 +192,7 @@ def _jitted(fn: Callable[..., list[Any]], flat: Sequence[Any]) -> Callable[..., 
         results = iter(jaxpr_as_fun(closed)(*flat))
         return [next(results) if there else None for there in given]
 
-    return jax.jit(whole, compiler_options=compiler_options.options(closed.jaxpr))
+    return Jitted(whole, closed.jaxpr)
 
 
 # -------------------------------------------------- operations that were put off

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -24,12 +26,30 @@ from .._base.tuning import tuning
 from .._tensor.avals import NUMBERS
 from . import numpy_programs
 
-__all__ = ["Tiered", "are_used", "at_once", "compiled_later", "loss", "on_host", "price", "tiered", "wait"]
+__all__ = [
+    "Tiered",
+    "are_compiling",
+    "are_used",
+    "at_once",
+    "compiled_later",
+    "loss",
+    "on_host",
+    "price",
+    "tiered",
+    "wait",
+]
 
 
 def are_used() -> bool:
-    """Whether what is new runs by numpy. Not where results must not depend on how often something came before."""
-    return tuning.tier != "compiled" and not determinism.state["on"] and numpy_programs.enabled()
+    """Whether what is new runs by numpy. Not where results must not depend on how often something came before, or where
+    JAX is to look for NaN.
+    """
+    return (
+        tuning.tier != "compiled"
+        and not determinism.state["on"]
+        and numpy_programs.enabled()
+        and not (jax.config.jax_debug_nans or jax.config.jax_debug_infs)
+    )
 
 
 # ------------------------------------------------------------------ single operations
@@ -117,7 +137,7 @@ def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any]) -> An
     if out is None:
         return None
     state.left -= state.loss()
-    if state.left < 0 and not plan.view and not _Compiler.waiting:  # a program that has it may be on its way
+    if state.left < 0 and not plan.view and not are_compiling():  # a program that has it may be on its way
         state.left = float("inf")
         key = (_kind(values),)
         compiled_later(compiled, lambda: plan.backend.__setitem__(key, False))
@@ -128,14 +148,17 @@ def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any]) -> An
 
 
 class _Compiler:
-    """
+    """The thread that compiles.
+
     Attributes:
-        pool: the thread.
-        waiting: what it has to do.
+        thread: None before it is needed, and after a fork.
+        work: what it has to do, in order; what it does now is the first.
+        more: tells that there is more, and that something was done.
     """
 
-    pool: ThreadPoolExecutor | None = None
-    waiting: set[Future[None]] = set()
+    thread: threading.Thread | None = None
+    work: deque[Callable[[], Any]] = deque()
+    more = threading.Condition()
 
 
 def compiled_later(run: Callable[[], Any], done: Callable[[], Any]) -> None:
@@ -152,16 +175,55 @@ def compiled_later(run: Callable[[], Any], done: Callable[[], Any]) -> None:
     if not tuning.background:
         work()
         return
-    if _Compiler.pool is None:
-        _Compiler.pool = ThreadPoolExecutor(1, "functorch_port compiles")
-        atexit.register(_Compiler.pool.shutdown, wait=True, cancel_futures=True)
-    future = _Compiler.pool.submit(work)
-    _Compiler.waiting.add(future)
-    future.add_done_callback(_Compiler.waiting.discard)
+    with _Compiler.more:
+        _Compiler.work.append(work)
+        _Compiler.more.notify_all()
+        if _Compiler.thread is None:
+            _Compiler.thread = threading.Thread(target=_compile, name="functorch_port compiles", daemon=True)
+            _Compiler.thread.start()
+
+
+def _compile() -> None:
+    while True:
+        with _Compiler.more:
+            while not _Compiler.work:
+                _Compiler.more.wait()
+            work = _Compiler.work[0]
+        try:
+            work()
+        finally:
+            with _Compiler.more:
+                _Compiler.work.popleft()
+                _Compiler.more.notify_all()
+            del work  # and the arrays in it
+
+
+def are_compiling() -> bool:
+    """Whether something is compiled, or waits for it."""
+    return bool(_Compiler.work)
 
 
 def wait() -> None:
     """Wait until everything is compiled that was to be."""
-    for future in list(_Compiler.waiting):
-        with contextlib.suppress(BaseException):
-            future.result()
+    with _Compiler.more:
+        while _Compiler.work:
+            _Compiler.more.wait()
+
+
+@atexit.register
+def _end() -> None:
+    """Wait for what is compiled now: XLA may not be cut off."""
+    with _Compiler.more:
+        while len(_Compiler.work) > 1:
+            _Compiler.work.pop()
+        while _Compiler.work:
+            _Compiler.more.wait()
+
+
+def _after_fork() -> None:
+    _Compiler.thread, _Compiler.more = None, threading.Condition()
+    _Compiler.work.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -13,7 +13,9 @@ size, for each.
 
 from __future__ import annotations
 
+import gc
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -86,7 +88,12 @@ class Family:
             env = traced.sizes_of(given)
             if env is not None:
                 return traced, env
-        return known.trace(self.of, values, numbers, given)
+        return known.trace(self.of, [_kind(v) for v in values], numbers, given)
+
+
+def _kind(value: Any) -> Any:
+    """What a trace needs of an argument: shape and dtype, or the number."""
+    return jax.ShapeDtypeStruct(value.shape, value.dtype) if hasattr(value, "shape") else value
 
 
 #: what the numbers of sizes begin with in a key: no size is that large
@@ -126,6 +133,8 @@ class _Known:
                 except Exception:  # it asks for a size; with numbers an error is told in its own words
                     self.failed.append(tried)
                     continue
+                finally:  # JAX has caught errors, which hold all frames here, with the values in them
+                    gc.collect(1)
                 self.traces.insert(0, new)
                 if (env := new.sizes_of(sizes)) is not None:
                     self._note(sizes)
@@ -185,7 +194,7 @@ class Traced:
         backend: what a backend has made of it.
     """
 
-    __slots__ = ("_results", "backend", "closed", "order", "pattern", "results", "symbols")
+    __slots__ = ("_results", "_warnings", "backend", "closed", "order", "pattern", "results", "symbols")
 
     def __init__(
         self,
@@ -211,8 +220,10 @@ class Traced:
             jax.ShapeDtypeStruct([*map(size, v.shape)], v.dtype) if hasattr(v, "shape") else v for v in values
         ]
         fn = config.by_our_rules(of([*map(size, numbers)]))
-        with tracing.x64(), lowering.for_numpy():
+        with tracing.x64(), lowering.for_numpy(), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
             self.closed, self.results = jax.make_jaxpr(fn, return_shape=True)(*avals)
+        self._warnings = [] if self.symbols else told
         self._results: Callable[..., Any] | None = None
 
     def sizes_of(self, sizes: list[int]) -> tuple[int, ...] | None:
@@ -234,6 +245,12 @@ class Traced:
         names = [f"n{-1 - p}" if p < 0 else p for p in self.pattern]
         pairs = itertools.combinations([names[place] for place in self.order or ()], 2)
         return tuple([_less(a, b) for a, b in pairs if not (isinstance(a, int) and isinstance(b, int))])
+
+    def tell(self) -> None:
+        """Give the warnings of the function, once. They are not given when it is traced: it may be traced again."""
+        told, self._warnings = self._warnings, []
+        for warning in told:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
     def shapes(self, env: tuple[int, ...]) -> Any:
         """Shapes and dtypes of the results."""

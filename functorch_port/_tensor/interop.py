@@ -20,17 +20,22 @@ __all__: list[str] = []
 _grad = grad_mode.state
 
 
+def not_known(what: str) -> str:
+    """The text of an error: a compiled function asked for a value."""
+    return (
+        f"{what} needs a value that is not known while the function is being compiled. Return the "
+        "tensor and look at it outside, choose between tensors with torch.where, or branch with "
+        "functorch_port.func.cond."
+    )
+
+
 def _host(self: Tensor, what: str) -> np.ndarray:
     """The value as a numpy array, for ``what``."""
     value = self._look()
     if isinstance(value, jax.core.Tracer):
         if tracing.overlay and tracing.overlay.transforms:
             return tracing.overlay.concrete(value, what)
-        raise RuntimeError(
-            f"{what} needs a value that is not known while the function is being compiled. Return the "
-            "tensor and look at it outside, choose between tensors with torch.where, or branch with "
-            "functorch_port.func.cond."
-        )
+        raise RuntimeError(not_known(what))
     if isinstance(value, jax.ShapeDtypeStruct):
         if what == "Tensor.tolist()":
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")

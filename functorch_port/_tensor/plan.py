@@ -93,15 +93,9 @@ class Plan:
         plan = self.derived.get((mask, holes))
         if plan is None:
             fn = functools.partial(pull, self.fn, mask, holes)
+            names = f"{self.name}_backward", f"{self.node[:-1]}Backward0"
             family = self.family.backward(mask, holes)
-            plan = Plan(
-                fn,
-                f"{self.name}_backward",
-                f"{self.node[:-1]}Backward0",
-                pulls=True,
-                family=family,
-                numbers=self.numbers,
-            )
+            plan = Plan(fn, *names, pulls=True, family=family, numbers=self.numbers)
             self.derived[mask, holes] = plan
         return plan
 
@@ -126,6 +120,7 @@ class Plan:
         found = self._shapes.get(key)
         if found is None:
             traced, sizes = self.family.find(values, self.numbers)
+            traced.tell()
             found = self._shapes[key] = traced.shapes(sizes)
         return found
 

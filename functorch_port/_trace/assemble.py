@@ -18,7 +18,7 @@ from .._array import joint
 from .._array.joint import Joint, Part
 from .._array.storage import Storage
 from .._base import lowering
-from .._base.jaxprs import operations, pruned
+from .._base.jaxprs import operations, pruned, uses
 from .._tensor.tensor import Tensor
 from .draft import Draft
 from .effects import Effects, functions_of
@@ -72,7 +72,7 @@ def assemble(
         closed = closed.replace(jaxpr=_simplified(closed.jaxpr))
     jaxpr, live = pruned(closed.jaxpr)
     closed = closed.replace(jaxpr=jaxpr)
-    sources = _sort_inputs(draft, live, cells, names, arrays, twins, arguments, grad_of)
+    sources = _sort_inputs(draft, jaxpr, live, cells, names, arrays, twins, arguments, grad_of)
     _sort_writes(draft, arguments.cells, grad_of)
     place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
     drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
@@ -198,6 +198,7 @@ def _read_twins(overlay: Overlay) -> dict[Storage, list[Storage]]:
 
 def _sort_inputs(
     draft: Draft,
+    jaxpr: Any,
     live: list[bool],
     cells: list[Storage],
     names: list[Any],
@@ -206,7 +207,13 @@ def _sort_inputs(
     arguments: Arguments,
     grad_of: dict[Storage, Any],
 ) -> _Sources:
-    """Where each input in use comes from."""
+    """Where each input in use comes from.
+
+    Storages and numbers come in the order of their first use: the trace has them in that of the garbage collector, and
+    the same program is to be found in the cache of another process.
+    """
+    order = {variable: k for k, variable in enumerate(uses(jaxpr))}
+    first_use = lambda pair: order.get(jaxpr.invars[pair[1]], len(order))
     written = {cell for cell, _, _ in draft.cells}
     found = _Sources()
     for position, cell in enumerate(cells):
@@ -223,6 +230,8 @@ def _sort_inputs(
         else:
             found.cells.append((cell, position))
     found.numbers += [(name, k) for k, name in enumerate(names, len(cells)) if live[k]]
+    for pairs in (found.donated, found.cells, found.args, found.grads, found.numbers):
+        pairs.sort(key=first_use)
     found.args += [(i, k) for k, i in enumerate(arrays, len(cells) + len(names)) if live[k]]
     return found
 

@@ -9,6 +9,7 @@ import jax
 
 from .._array import tracing
 from .._array.donation import Donating
+from .._base import lowering
 
 if TYPE_CHECKING:
     from .pending import Pending
@@ -42,10 +43,22 @@ class Executable:
     ) -> None:
         self.pure, self.jaxpr, self.donated, self.input_avals = pure, jaxpr, donated, input_avals
         self.compiler_options, self.is_narrow = compiler_options, is_narrow
-        self.jit: Any = jax.jit(jit, donate_argnums=0, compiler_options=compiler_options)
-        self.call = Donating(self.jit)
+        self.call = self.donating(jit, 0)
+        self.jit: Any = self.call.jit
         self.count = len(donated)
         self.pending: Pending | None = None
+
+    def donating(self, fn: Callable[..., Any], *given: int, **how: Any) -> Donating:
+        """A function that computes this or a part of it, compiled; ``how`` for `jax.jit`."""
+
+        def compiled(options: dict[str, Any] | None) -> Any:
+            return jax.jit(fn, donate_argnums=given, compiler_options=options, **how)
+
+        def often() -> Any:
+            options = lowering.compiler_options(self.jaxpr.jaxpr, often=True)
+            return None if options == self.compiler_options else compiled(options)
+
+        return Donating(compiled(self.compiler_options), given, often)
 
     def avals(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Shapes and dtypes of what ``pure(donated, kept)`` and ``jit`` take."""

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from .._array import tracing
-from .._array.donation import Donating, is_one_cpu, own
+from .._array.donation import is_one_cpu, own
 from .._array.joint import kind_of
 from .._base import alive
 from .._base.tuning import tuning
@@ -78,10 +78,7 @@ class Pending:
         self.donated = len(program.donated)
         self.safe = min([self.donated, *needed])
         self.lean = lean
-        options = program.compiler_options
-        self.call = Donating(
-            jax.jit(lean, donate_argnums=(0, 1), keep_unused=True, compiler_options=options), (0, 1)
-        )
+        self.call = program.donating(lean, 0, 1, keep_unused=True)
         self.compute = jax.jit(gradients)
         self.given: list[Any] = []
         self.promised: list[Tensor] = []

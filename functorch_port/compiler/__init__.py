@@ -8,16 +8,18 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from .._array import tracing as _tracing
+from .._base import cache as _cache
 from .._base.alive import alive
+from .._base.cache import CacheStats as CacheStats
 from .._trace.compiled import Compiled as Compiled
 from .._trace.compiled import compile as compile
 from .._trace.functionalize import Functionalized as Functionalized
 from .._trace.functionalize import functionalize as functionalize
 
 __all__ = [
-    "Compiled", "Functionalized", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin",
-    "disable", "functionalize", "is_compiling", "is_dynamo_compiling", "is_exporting", "reset", "set_stance",
-    "substitute_in_graph",
+    "CacheStats", "Compiled", "Functionalized", "allow_in_graph", "assume_constant_result", "cache_stats", "compile",
+    "cudagraph_mark_step_begin", "disable", "functionalize", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "reset", "set_stance", "substitute_in_graph",
 ]  # fmt: skip
 
 
@@ -30,6 +32,20 @@ def is_compiling() -> bool:
 
 
 is_dynamo_compiling = is_compiling
+
+
+def cache_stats() -> CacheStats:
+    """How many programs this process has read from the persistent cache, and how many it has compiled.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> before = torch.compiler.cache_stats()
+        >>> _ = torch.ones(100, 100) @ torch.ones(100, 100)
+        >>> after = torch.compiler.cache_stats()
+        >>> after.hits + after.misses >= before.hits + before.misses
+        True
+    """
+    return _cache.stats()
 
 
 def reset() -> None:

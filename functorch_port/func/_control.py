@@ -1,7 +1,8 @@
 """Control flow for compiled functions: `cond`, `while_loop`, `scan`, `map`, `associative_scan`.
 
 In eager mode all but the last run as Python's ``if``, ``while`` and ``for``; in a trace they become the control flow
-operators of `jax.lax`.
+operators of `jax.lax`. A compiled function may write to tensors from outside in all but the last, and draw random
+numbers (see `_level.Body`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,18 @@ from .._array.refusal import Check, refuse, unknown
 from .._run import bind
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import Structure, flatten, keys, unflatten
-from ._level import arrays_of, differentiated_forward, in_compile, inside, refuse_collected, through
+from ._level import (
+    CONDITION,
+    arrays_of,
+    differentiated_forward,
+    in_compile,
+    inside,
+    part,
+    put_state,
+    refuse_collected,
+    state_now,
+    through,
+)
 from ._while import while_loop as differentiable_while_loop
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
@@ -106,7 +118,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
     Args:
         pred: a one-element Tensor, or a Python number, which is never traced.
-        true_fn: a function without side effects.
+        true_fn: a function of the operands. It may write to other tensors in place, and not to these.
         false_fn: the same; it returns Tensors of the same shapes and dtypes.
         operands: tuple of pytrees of Tensors.
 
@@ -140,22 +152,23 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     structures: list[Any] = []
     failures = _Failures()
 
-    def branch(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
-        def run(values: list[Any]) -> list[Any]:
-            def call(tensors: list[Tensor]) -> list[Any]:
+    def branch(fn: Callable[..., Any]) -> Callable[..., Any]:
+        def run(values: list[Any], state: list[Any]) -> Any:
+            def call(tensors: list[Tensor]) -> list[Tensor]:
                 outs, structure = _tensor_leaves(fn(*unflatten(tree, tensors)), "cond")
                 structures.append(structure)
-                return [o._value for o in outs]
+                return outs
 
             checks: list[Check] = []
-            outs = inside(call, values, checks=checks)
-            return [failures.number(checks), *outs]
+            outs, state = part(call, values, state, checks)
+            return failures.number(checks), outs, state
 
         return run
 
     def compute(values: list[Any]) -> list[Any]:
         chosen = values[0].reshape(()).astype(bool)
-        failed, *outs = lax.cond(chosen, branch(true_fn), branch(false_fn), values[1:])
+        failed, outs, state = lax.cond(chosen, branch(true_fn), branch(false_fn), values[1:], state_now())
+        put_state(state)
         if structures[-1] != structures[-2]:
             raise TypeError(f"They return {structures[-2]} and {structures[-1]}.")
         failures.refuse(failed)
@@ -177,8 +190,9 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     recomputes some iterations.
 
     Args:
-        cond_fn: returns a bool or a 0-dim bool Tensor.
-        body_fn: returns Tensors with the shapes and dtypes of its arguments, and ints for ints.
+        cond_fn: returns a bool or a 0-dim bool Tensor, and changes nothing.
+        body_fn: returns Tensors with the shapes and dtypes of its arguments, and ints for ints. It may write to other
+            tensors in place, such as buffers of a module, and not to its arguments.
         carried_inputs: tuple or list of pytrees of Tensors and ints.
 
     Returns:
@@ -186,7 +200,9 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
     Raises:
         AssertionError: if a carried value is neither a Tensor nor an int.
-        RuntimeError: for another type of condition, or if ``body_fn`` changes shapes or dtypes.
+        RuntimeError: for another type of condition, or if ``body_fn`` changes shapes or dtypes; in a trace, if it
+            writes to its arguments.
+        NotImplementedError: for random numbers in the body of a loop compiled with ``rng="torch"``.
 
     Example:
         >>> import functorch_port as torch
@@ -236,24 +252,30 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         checks: list[Check] = []
         failures = _Failures()
 
-        def one_more(state: list[Any]) -> Any:
-            more = inside(lambda ts: as_tensors([going(ts)])[0]._value, state[1:], checks=[])
-            return more & (state[0] == 0)
+        def one_more(now: list[Any]) -> Any:
+            def call(tensors: list[Tensor]) -> list[Tensor]:
+                return as_tensors([going(tensors)])
 
-        def step(state: list[Any]) -> list[Any]:
-            def call(tensors: list[Tensor]) -> list[Any]:
+            (more,), state = part(call, now[1:end], now[end:], [])
+            if any(new is not old for new, old in zip(state, now[end:])):
+                raise RuntimeError(CONDITION)
+            return more & (now[0] == 0)
+
+        def step(now: list[Any]) -> list[Any]:
+            def call(tensors: list[Tensor]) -> list[Tensor]:
                 outs = as_tensors(body(tensors))
                 _check_same("body_fn_output", outs, "carried_inputs", tensors)
-                return [o._value for o in outs]
+                return outs
 
-            outs = inside(call, state[1:], checks=checks)
-            return [failures.number(checks), *outs]
+            outs, state = part(call, now[1:end], now[end:], checks)
+            return [failures.number(checks), *outs, *state]
 
-        start = [jnp.zeros((), np.int32), *values]
+        end = 1 + len(values)
         loop = lax.while_loop if differentiated_forward() else differentiable_while_loop
-        failed, *outs = loop(one_more, step, start)
+        failed, *outs = loop(one_more, step, [jnp.zeros((), np.int32), *values, *state_now()])
         failures.refuse(failed)
-        return outs
+        put_state(outs[end - 1 :])
+        return outs[: end - 1]
 
     with tracing.x64():
         carried = as_tensors(leaves)
@@ -364,17 +386,18 @@ def _scan(
     def compute(values: list[Any]) -> list[Any]:
         checks: list[Check] = []
 
-        def step(now: list[Any], slices: list[Any]) -> tuple[list[Any], Any]:
-            def call(tensors: list[Tensor]) -> tuple[list[Any], list[Any]]:
+        def step(now: tuple[list[Any], list[Any]], slices: list[Any]) -> Any:
+            def call(tensors: list[Tensor]) -> list[Tensor]:
                 new, outs, structure = combine(tensors[:count], tensors[count:])
                 structures.append(structure)
-                return [t._value for t in new], [t._value for t in outs]
+                return [*new, *outs]
 
-            new, outs = inside(call, [*now, *slices], checks=checks)
-            return new, (outs, arrays_of(checks))
+            outs, state = part(call, [*now[0], *slices], now[1], checks)
+            return (outs[:count], state), (outs[count:], arrays_of(checks))
 
         rows = [jnp.moveaxis(v, axis, 0)[:length] for v in values[count:]]
-        last, (ys, stacked) = lax.scan(step, values[:count], rows, reverse=reverse)
+        (last, state), (ys, stacked) = lax.scan(step, (values[:count], state_now()), rows, reverse=reverse)
+        put_state(state)
         refuse_collected(checks, stacked)
         return [*last, *(jnp.moveaxis(y, 0, along(y.ndim)) for y in ys)]
 

@@ -29,6 +29,7 @@ from .._run.opnode import edges_of, node_class
 from .._run.results import recorded, unrecorded
 from .._run.run import run
 from .._tensor import grad_mode
+from .._tensor.interop import not_known
 from .._tensor.plan import Plan
 from .._tensor.pullback import conj, pullback_of
 from .._tensor.tensor import Tensor, wrap
@@ -56,6 +57,27 @@ ITEM = (
 BRANCH = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
     "support that yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
+)
+GIVEN = (
+    "an argument of a branch or of a round (torch.cond, while_loop, scan) is written to in place; write to a clone() "
+    "of it and return that"
+)
+MADE_AROUND = (
+    "a branch or a round writes in place to a tensor that was made in a round or a transform around it; pass it as an "
+    "argument, write to a clone() of it, and return that"
+)
+CONDITION = "the condition of a while_loop writes to a tensor or draws random numbers; do so before it and in its body"
+HANDED_ON = (
+    "a branch or a round (torch.cond, while_loop, scan) returns or is given a tensor that it also writes to from "
+    "outside; use a clone() of it"
+)
+RECORDED = (
+    "a branch or a round (torch.cond, while_loop, scan) that is differentiated writes to a tensor from outside; do so "
+    "under torch.no_grad(), and not to one that requires grad"
+)
+DRAWN = (
+    "random numbers in a branch or a round (torch.cond, while_loop, scan, map) that is a part of a program: how often "
+    'it runs is not known when PyTorch\'s stream is drawn from. Draw them before it, or compile without rng="torch"'
 )
 RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
@@ -85,6 +107,10 @@ class Session:
         substitutes: Storages of those tensors -> the arrays that replace them in the second run.
         draws: the random arrays of the first run, which the second run uses again.
         device: device of the first argument; None if there is none.
+        written: Storages from outside that a `Body` writes, in order; found in the dry run.
+        written_recorded: whether one of them was written to with gradients enabled, which does not count for integers.
+        state: those Storages -> their values now.
+        lent: for each transform in progress, the Storages of what it was given.
     """
 
     def __init__(self, device: Any = None) -> None:
@@ -94,6 +120,10 @@ class Session:
         self.draws: list[Any] = []
         self.position = 0
         self.dry = False
+        self.written: dict[Storage, None] = {}
+        self.written_recorded = False
+        self.state: dict[Storage, Any] = {}
+        self.lent: list[set[Storage]] = []
         #: whether a transform of JAX runs the outermost one
         self.in_jax = False
 
@@ -101,6 +131,15 @@ class Session:
         """Start the second run."""
         self.substitutes = {t._storage: a for t, a in zip(captured, arrays)}
         self.position = 0
+
+    @contextmanager
+    def lending(self, tensors: Sequence[Tensor]) -> Iterator[None]:
+        """Give the tensors' values to a transform."""
+        self.lent.append({t._storage for t in tensors})
+        try:
+            yield
+        finally:
+            self.lent.pop()
 
     def random(self, draw: Callable[[], Any]) -> Any:
         if self.position == len(self.draws):
@@ -217,6 +256,8 @@ class Level:
         try:
             return np.asarray(lax.stop_gradient(value))
         except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+            if all(level.mapped is None for level in _levels(self)):
+                raise RuntimeError(not_known(what)) from None
             raise RuntimeError(BRANCH if what == "bool(tensor)" else ITEM) from None
 
     def note_check(self, check: Check) -> None:
@@ -303,6 +344,8 @@ class Level:
         """Random numbers: the same for every example, or the slice of the numbers drawn for all examples."""
         sizes: list[tuple[int, Any]] = []
         for level in _levels(self):
+            if isinstance(level, Body):
+                break
             if level.mapped is not None:
                 size, index, randomness = level.mapped
                 if randomness == "error":
@@ -310,11 +353,13 @@ class Level:
                 if randomness == "different":
                     sizes.insert(0, (size, index))
         shape = (*(n for n, _ in sizes), *draw.shape)
-        if self.session.dry:
+        params = {k: self._constant(v, draw.kind) for k, v in draw.params.items()}
+        drawn = type(draw)(draw.generator, draw.kind, shape, draw.dtype, params)
+        if isinstance(level, Body):
+            array = level.draw(drawn)
+        elif self.session.dry:
             array = jnp.zeros(shape, draw.dtype.np)
         else:
-            params = {k: self._constant(v, draw.kind) for k, v in draw.params.items()}
-            drawn = type(draw)(draw.generator, draw.kind, shape, draw.dtype, params)
             if self.session.in_jax:
                 inside_jax.may_draw(draw.generator)
             array = self.session.random(lambda: _draw(drawn, level.outer))
@@ -336,6 +381,51 @@ class Level:
                 f"vmap: {kind} numbers whose parameters are mapped over, or traced by another JAX transform, are not "
                 "supported. Draw them outside and pass them in"
             ) from None
+
+
+class Body(Level):
+    """A branch or a round of control flow in a compiled program: it may write to tensors from outside.
+
+    What it writes is in `Session.state`, which `part` takes and returns; a random key is written so too.
+
+    Attributes:
+        given: Storages of its arguments, which must not be written to.
+    """
+
+    given: Sequence[Storage] = ()
+
+    def read(self, cell: Storage) -> Any:
+        found = None if cell in self.own else self.session.state.get(cell)
+        return super().read(cell) if found is None else found
+
+    def write(self, cell: Storage, value: Any) -> None:
+        if cell in self.own:
+            if cell in self.given:
+                raise RuntimeError(GIVEN)
+            cell.put(value)
+            return
+        cell.version -= 1  # the whole counts as one write, see `through`
+        levels = list(_levels(self))
+        if any(cell in level.own for level in levels):
+            raise NotImplementedError(MADE_AROUND)
+        if not (self._in_compile() and all(isinstance(level, Body) for level in levels)):
+            raise RuntimeError(CAPTURED)
+        session = self.session
+        if any(cell in lent for lent in session.lent):
+            raise RuntimeError(HANDED_ON)
+        session.written.setdefault(cell)
+        session.written_recorded |= _grad.enabled and jnp.issubdtype(value.dtype, jnp.inexact)
+        session.state[cell] = value
+
+    def draw(self, draw: Any) -> Any:
+        """Random numbers from the generator's key, which moves on as often as this runs."""
+        overlay = self.outer
+        while isinstance(overlay, Level):
+            overlay = overlay.outer
+        if overlay is None or overlay.rng == "torch" or any(not isinstance(lv, Body) for lv in _levels(self)):
+            raise NotImplementedError(DRAWN)
+        with tracing.overlaid(self):
+            return keyed.draw(draw.kind, draw.generator.split_key(), draw.shape, draw.dtype, **draw.params)
 
 
 def _levels(overlay: Any) -> Iterator[Level]:
@@ -429,6 +519,42 @@ def inside(
             return call(tensors)
 
 
+def state_now() -> list[Any]:
+    """The values of the Storages from outside that parts of the transform write."""
+    return list(current_session().state.values())
+
+
+def put_state(values: Arrays) -> None:
+    """Take over what parts returned."""
+    state = current_session().state
+    state.update(zip(state, values))
+
+
+def part(
+    call: Callable[[list[Tensor]], list[Tensor]], arrays: Arrays, state: Arrays, checks: list[Check]
+) -> tuple[list[Any], list[Any]]:
+    """As `inside`, for a branch or a round of control flow that takes and returns `state_now`.
+
+    Returns the values of the Tensors that ``call`` returns, and those of the state afterwards.
+    """
+    session = current_session()
+    before = session.state
+    cells = list(before)
+    session.state = dict(zip(cells, state, strict=True))
+    checks.clear()  # of an earlier run of the same
+    level = Body(checks=checks)
+    try:
+        with tracing.overlaid(level):
+            tensors = [wrap(a) for a in arrays]
+            level.given = [t._storage for t in tensors]
+            outs = call(tensors)
+            if any(o._storage in session.written for o in outs):
+                raise RuntimeError(HANDED_ON)
+            return [o._value for o in outs], [session.state[cell] for cell in cells]
+    finally:
+        session.state = before
+
+
 def arrays_of(checks: Sequence[Check]) -> list[list[Any]]:
     """The flags and values of checks, for a mapped or repeated function to return."""
     return [[check.flag(), *check.values] for check in checks]
@@ -444,25 +570,52 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
     """Run a transform, a function of arrays, on Tensors as one operation on the outer tape."""
     level = tracing.current()
     if isinstance(level, Level):
-        outs = compute([t._value for t in tensors])
+        with level.session.lending(tensors):
+            outs = compute([t._value for t in tensors])
         return [wrap(o if _grad.enabled else level.constant(o)) for o in outs]
     session = Session(tensors[0].device if tensors else None)
     session.in_jax = tracing.in_jax()
-    with _in_session(session), tracing.x64():
+    with _in_session(session), tracing.x64(), session.lending(tensors):
         values = [t._value for t in tensors]
         if not tracing.overlay:
             outs = compute(values)
-        else:  # only to see what the function captures: nothing of it reaches the program
+        else:  # only to see what the function captures and writes: nothing of it reaches the program
             session.dry = True
             jax.eval_shape(compute, values)
-            session.dry = False
+            session.dry, session.state = False, {}
         captured = list(session.captured)
         recorded = _grad.enabled and (bool(captured) or any(t.requires_grad for t in tensors))
         if not recorded and not tracing.overlay:
             return [wrap(o) for o in outs]
+        cells = list(session.written)
+        if cells:
+            if recorded and (
+                session.written_recorded or any(t._storage in session.written for t in captured)
+            ):
+                raise NotImplementedError(RECORDED)
+            compute = _with_state(compute, session)
+            tensors = [*tensors, *(wrap(cell.value) for cell in cells)]
         if not recorded:
-            return [wrap(o) for o in compute(values)]
-        return _record(name, compute, tensors, captured, session)
+            results = [wrap(o) for o in compute([t._value for t in tensors])]
+        else:
+            results = _record(name, compute, tensors, captured, session)
+        kept = len(results) - len(cells)
+        for cell, result in zip(cells, results[kept:]):
+            cell.value = result._value
+        return results[:kept]
+
+
+def _with_state(
+    compute: Callable[[list[Any]], list[Any]], session: Session
+) -> Callable[[list[Any]], list[Any]]:
+    """The same function of arrays and of the values of what is written, which it returns too."""
+    cells = list(session.written)
+
+    def whole(values: list[Any]) -> list[Any]:
+        session.state = dict(zip(cells, values[-len(cells) :]))
+        return [*compute(values[: -len(cells)]), *(session.state[cell] for cell in cells)]
+
+    return whole
 
 
 def _record(

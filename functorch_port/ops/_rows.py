@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -12,6 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad
 
 from .._base import lowering
+from .._base.tuning import tuning
 
 __all__ = ["FORMULAS", "Formula", "transposes"]
 
@@ -31,6 +32,9 @@ class Formula:
         self, name: str, formula: Callable[..., list[Any]], loop: Callable[..., list[Any]] | None = None
     ) -> None:
         self.formula, self.loop = formula, loop or formula
+        self._shapes_of = lru_cache(tuning.cached_kinds)(
+            lambda given, how: jax.eval_shape(partial(self.of_rows, **dict(how)), *given)
+        )
         self.primitive = Primitive(name)
         self.primitive.multiple_results = True
         self.primitive.def_abstract_eval(self._shapes)
@@ -58,9 +62,8 @@ class Formula:
         return self.formula(*arrays, dims=(1,), **how)
 
     def _shapes(self, *arrays: Any, **how: Any) -> list[Any]:
-        given = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
-        made = jax.eval_shape(partial(self.of_rows, **how), *given)
-        return [jax.core.ShapedArray(x.shape, x.dtype) for x in made]
+        given = tuple([jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays])
+        return [jax.core.ShapedArray(x.shape, x.dtype) for x in self._shapes_of(given, tuple(how.items()))]
 
 
 #: all there are

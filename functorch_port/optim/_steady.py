@@ -338,31 +338,38 @@ class Piece:
         self.params = [run.cells[i] for i in where]
         self.structure = (run.kind.flags, len(where), tuple([k is not None for k in slots]), joined)
 
-    def early(self, rule: Rule, grads: Sequence[Tensor], numbers: Sequence[Any]) -> tuple[Any, Any] | None:
+    def early(
+        self, rule: Rule, grads: Sequence[Tensor], numbers: np.ndarray | list[Any]
+    ) -> tuple[Any, Any] | None:
         """The new parameters and state, as a program gives them, by what needs no compilation; None without a way."""
         flags, _, present, joined = self.structure
-        plan = rule_plan(rule, flags, present)
-        params = [cell.look() for cell in self.params]
-        mine = [grads[i]._look() for i in self.where]
+        params = [np.asarray(cell.look()) for cell in self.params]
+        mine = [np.asarray(grads[i]._look()) for i in self.where]
         if joined:
-            states = [[joint.cell.look() for joint in self.joints]]
-            rows = [tuple([np.concatenate([np.ravel(x) for x in column]) for column in (params, mine)])]
-        else:
-            columns = [[t._look() for t in column] for column in self.columns]
-            states = [[column[i] for column in columns] for i in range(len(params))]
-            rows = [*zip(params, mine, strict=True)]
-        made = []
-        for (param, grad), state in zip(rows, states, strict=True):
-            values = [np.asarray(x).reshape(-1) for x in (param, grad, *state)]
-            found = executor.current.early(plan, [*values, *numbers])
-            if found is None:
-                return None
-            made.append(found)
-        if joined:
-            new, *state = made[0]
-            return cut_on_host(new, [p.shape for p in params]), state
-        whole = [[x.reshape(p.shape) for x in found] for p, found in zip(params, made, strict=True)]
-        return [row[0] for row in whole], [[row[1 + k] for row in whole] for k in range(len(self.columns))]
+            state = [np.asarray(joint.cell.look()) for joint in self.joints]
+            loop = engine._of_elements(rule, flags, present, "state")
+            found = executor.current.early_update(loop, [*zip(params, mine, strict=True)], 1, numbers, state)
+            if found is not None:
+                return [row[0] for row in found[0]], found[1]
+            whole = [np.concatenate([x.reshape(-1) for x in column]) for column in (params, mine)]
+            made = self._by_rule(rule, [whole[0], *state, whole[1]], numbers)
+            return None if made is None else (cut_on_host(made[0], [p.shape for p in params]), made[1:])
+        columns = [[np.asarray(t._look()) for t in column] for column in self.columns]
+        rows = [*zip(params, *columns, mine, strict=True)]
+        loop = engine._of_elements(rule, flags, present, "none")
+        found = executor.current.early_update(loop, rows, 1 + sum(present), numbers, ())
+        new = found[0] if found is not None else [self._by_rule(rule, row, numbers) for row in rows]
+        if None in new:
+            return None
+        return [row[0] for row in new], [[row[1 + k] for row in new] for k in range(len(columns))]
+
+    def _by_rule(self, rule: Rule, row: Sequence[np.ndarray], numbers: Any) -> list[Any] | None:
+        """The new parameter and state of one row, by the rule as an operation."""
+        param, *state, grad = row
+        plan = rule_plan(rule, self.structure[0], self.structure[2])
+        flat = [x.reshape(-1) for x in (param, grad, *state)]
+        found = executor.current.early(plan, [*flat, *numbers])
+        return None if found is None else [x.reshape(param.shape) for x in found]
 
     def state(self) -> list[Any]:
         """The arrays of the state, to give away."""
@@ -466,11 +473,11 @@ class Update:
 _EARLY, _EARLY_EACH = 20.0, 5e-3
 
 
-def _numbers(row: Sequence[Any], double: bool) -> list[Any]:
-    """The factors of a rule as 0-dim arrays, of the types that `as_data` gives them."""
+def _numbers(row: Sequence[Any], double: bool) -> np.ndarray | list[Any]:
+    """The factors of a rule, of the types that `as_data` gives them."""
     if any(isinstance(x, Tensor) for x in row):
-        return [x._look() if isinstance(x, Tensor) else np.float64(x) for x in row]
-    return [*np.array(row, np.float64 if double else np.float32)]
+        return [np.asarray(x._look() if isinstance(x, Tensor) else np.float64(x)) for x in row]
+    return np.array(row, np.float64 if double else np.float32)
 
 
 def _blank(x: Any) -> np.ndarray:

@@ -26,6 +26,7 @@ VALUES = {
     "KERNELS": {"": True, "0": False},
     "REPLAY_AFTER": {"": 2, "0": 0},
     "RNG": {"": "jax", "torch": "torch", "JAX": "jax"},
+    "TIER": {"": "auto", "numpy": "numpy", "Compiled": "compiled"},
     "X64": {"": True, "FALSE": False, " 1 ": True},
 }
 WRONG = {
@@ -36,6 +37,7 @@ WRONG = {
     "KERNELS": ["some"],
     "REPLAY_AFTER": ["-2", "often", "1.5"],
     "RNG": ["numpy", "1"],
+    "TIER": ["xla", "1"],
     "X64": ["64", "-"],
 }
 

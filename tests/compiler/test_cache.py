@@ -1,12 +1,18 @@
 """The persistent compilation cache: on by default, silent, switchable; a second process compiles nothing."""
 
+import ctypes
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
+
+from functorch_port import compiler
+from functorch_port._array.donation import Donating
+from functorch_port._base import cache, memory
 
 SCRIPT = """
 import collections, json, sys, warnings
@@ -57,9 +63,9 @@ def test_second_process_compiles_nothing(tmp_path: Path) -> None:
     first = json.loads(run(SCRIPT, XDG_CACHE_HOME=str(tmp_path)))
     second = json.loads(run(SCRIPT, XDG_CACHE_HOME=str(tmp_path)))
     assert first["directory"] == str(tmp_path / "functorch_port" / "xla")
-    assert first["misses"] > 5  # two eager steps, a compiled one, and what sets them up
+    assert first["misses"] > 3  # the compiled step, and what sets it up
     assert second["misses"] == 0
-    assert second["hits"] == second["requests"] > 5
+    assert second["hits"] == second["requests"] > 3
     assert second["losses"] == first["losses"]
 
 
@@ -105,3 +111,147 @@ def test_broken_entries_are_compiled_anew(tmp_path: Path) -> None:
     for entry in entries:  # as a process leaves them that is killed while it writes
         entry.write_bytes(entry.read_bytes()[:40])
     assert run(code, FUNCTORCH_PORT_CACHE=str(tmp_path)) == "[2.0, 2.0, 2.0]"
+
+
+TRAINING = """
+import gc, json, os, random, sys
+if os.environ["COLLECT"] == "never":
+    gc.disable()
+elif os.environ["COLLECT"] == "often":
+    gc.set_threshold(random.randint(20, 2000), 2, 2)
+import functorch_port as torch
+nn, F = torch.nn, torch.nn.functional
+
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1, batch_first=True)
+        self.head = nn.Linear(32, 10)
+
+    def forward(self, x):
+        return self.head(self.layer(x).mean(1))
+
+def cases():
+    yield nn.Sequential(nn.Linear(40, 80), nn.Tanh(), nn.Dropout(0.5), nn.Linear(80, 10)), (200, 40)
+    yield nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                        nn.Dropout(), nn.Linear(16 * 49, 10)), (8, 3, 16, 16)
+    yield Transformer(), (8, 20, 32)
+
+torch.manual_seed(0)
+losses = []
+for model, shape in cases():
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    x, y = torch.randn(*shape), torch.randint(0, 10, shape[:1])
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for do in (step, torch.compile(step)):
+        for _ in range(3):
+            losses.append(do(x, y).item())
+            if os.environ["COLLECT"] == "often":
+                gc.collect()
+stats = torch.compiler.cache_stats()
+json.dump({"losses": losses, "hits": stats.hits, "misses": stats.misses}, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+    """The folder that a first process has filled by training, and what it says."""
+    folder = tmp_path_factory.mktemp("cache")
+    environment = {"FUNCTORCH_PORT_CACHE": str(folder), "COLLECT": "as ever", "PYTHONHASHSEED": "1"}
+    return folder, json.loads(run(TRAINING, **environment))
+
+
+@pytest.mark.parametrize(("collect", "seed"), [("never", "2"), ("often", "3")])
+def test_what_is_asked_for_does_not_depend_on_the_process(
+    trained: tuple[Path, dict], collect: str, seed: str
+) -> None:
+    folder, first = trained
+    environment = {"FUNCTORCH_PORT_CACHE": str(folder), "COLLECT": collect, "PYTHONHASHSEED": seed}
+    second = json.loads(run(TRAINING, **environment))
+    assert first["misses"] > 20
+    assert second["misses"] == 0 and second["hits"] > 20
+    assert second["losses"] == first["losses"]
+
+
+@pytest.mark.cpu
+def test_machine_code_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was cut off, or is another one, is written anew."""
+    ffi = pytest.importorskip("functorch_port._cpu.native.ffi")
+    if not ffi.compiles():
+        pytest.skip("llvmlite is not there")
+    made = []
+    compile_ = ffi._object
+    monkeypatch.setattr(ffi, "_object", lambda *given: made.append(1) or compile_(*given))
+    monkeypatch.setattr(cache, "directory", lambda: str(tmp_path))
+    text = "define i64 @seven() {\n  ret i64 7\n}"
+
+    def seven() -> int:
+        return ctypes.CFUNCTYPE(ctypes.c_int64)(ffi.function("seven", text))()
+
+    before = compiler.cache_stats()
+    assert (seven(), seven(), len(made)) == (7, 7, 1)
+    after = compiler.cache_stats()
+    assert (after.hits - before.hits, after.misses - before.misses) == (1, 1)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    assert (after.directory, after.files, after.bytes) == (str(tmp_path), 1, len(whole))
+    for broken in (b"", whole[:100], whole[:-1] + b"x"):
+        file.write_bytes(broken)
+        made.clear()
+        assert (seven(), len(made)) == (7, 1)
+        assert file.read_bytes() == whole
+    monkeypatch.setattr(cache, "directory", lambda: str(tmp_path / "missing"))
+    assert seven() == 7
+
+
+def test_a_large_program_that_has_run_often_is_compiled_once_more(tuned, monkeypatch) -> None:
+    monkeypatch.setattr(memory, "LARGE", 0)
+    tuned(parts_after=3)
+    made = []
+
+    def often() -> object:
+        made.append(1)
+        return jax.jit(double, donate_argnums=0)
+
+    def double(given: list[jax.Array], kept: list[jax.Array]) -> list[jax.Array]:
+        return [given[0] * 2 + kept[0], kept[0] + 1]
+
+    program = Donating(jax.jit(double, donate_argnums=0), (0,), often)
+    first = program.jit
+    x, one = jax.numpy.ones(1000), jax.numpy.ones(1000)
+    found = []
+    for _ in range(6):
+        results: list[list[jax.Array]] = []
+        program.into(results, ([x], [one]), ())
+        ((x, _),) = results
+        found.append(float(x[0]))
+    assert found == [3, 7, 15, 31, 63, 127]
+    assert made == [1] and program.jit is not first
+
+
+def test_a_large_eager_program_that_has_run_often_is_compiled_once_more(tuned, monkeypatch) -> None:
+    from functorch_port._cpu import compiler_options
+
+    monkeypatch.setattr(memory, "LARGE", 0)
+    monkeypatch.setattr(compiler_options.allocator, "keep", lambda: True)
+    monkeypatch.setattr(compiler_options.allocator, "is_on_cpu", lambda: True)
+    monkeypatch.setattr(cache, "directory", lambda: "there is one")
+    tuned(parts_after=3)
+    x = jax.numpy.ones((64, 64))
+    program = compiler_options.Jitted(lambda x: x @ x, jax.make_jaxpr(lambda x: x @ x)(x).jaxpr)
+    first = program.jit
+    assert "xla_multiheap_size_constraint_per_heap" not in program.options
+    for k in range(5):
+        assert float(program(x)[0, 0]) == 64
+        assert (program.jit is first) == (k < 2)
+    monkeypatch.setattr(cache, "directory", lambda: None)
+    told = compiler_options.options(program.jaxpr, often=False)
+    assert told == compiler_options.options(program.jaxpr, often=True)
+    assert "xla_multiheap_size_constraint_per_heap" in told

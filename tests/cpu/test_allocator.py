@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import functorch_port as ft
+from functorch_port._base import cache, lowering
 from functorch_port._cpu import allocator
 
 pytestmark = [
@@ -113,9 +114,15 @@ def test_what_is_too_large_to_be_kept_several_times_is_left_whole():
     assert options(9, 1 << 27) == {}
 
 
-def test_programs_are_told_so():
+@pytest.mark.parametrize("cached", [True, False])
+def test_programs_are_told_so(cached, monkeypatch):
+    """The cache on the disk cannot have a program of several parts: with one they come later."""
+    monkeypatch.setattr(cache, "directory", lambda: "a folder" if cached else None)
     step = ft.compile(lambda x: x + 1)
     step(ft.ones(4, 4))
     (program,) = step.programs()
-    told = program.executable.compiler_options
-    assert told == {"xla_cpu_prefer_vector_width": 512, **allocator.options(program.executable.jaxpr.jaxpr)}
+    executable = program.executable
+    parts = allocator.options(executable.jaxpr.jaxpr)
+    width = {"xla_cpu_prefer_vector_width": 512}
+    assert executable.compiler_options == (width if cached else {**width, **parts})
+    assert lowering.compiler_options(executable.jaxpr.jaxpr, often=True) == {**width, **parts}

@@ -307,7 +307,7 @@ def test_derivatives_are_exact(dtype, within):
     with jax.enable_x64(True):
         slopes = beta_slope(a.jax(), b.jax(), x.jax()) / (1 - x.jax())
     fits = (x > 1e-37) & (x < 1 - 1e-4) if dtype == "float32" else x > 0
-    assert float(((ft.from_jax(slopes) / exact - 1).abs() * fits).max()) < within
+    assert float((ft.from_jax(slopes) / exact - 1).abs()[fits].max()) < within
 
 
 def test_derivatives_of_gamma_samples_are_exact():

@@ -320,3 +320,248 @@ def test_transforms_of_branches_and_scans(wrap: Any) -> None:
     assert wrap(lambda: ft.func.grad(running)(ft.ones(2), rows))().tolist() == [15.0, 48.0]
     grads = wrap(lambda: ft.vmap(ft.func.grad(running), (0, None))(ft.ones(2, 2), rows))()
     assert grads.tolist() == [[15.0, 48.0]] * 2
+
+
+class Memory:
+    """Buffers that a part of a program writes: rows of a table, a count, a view of another tensor."""
+
+    def __init__(self, lib: Any) -> None:
+        self.lib = lib
+        self.rows = lib.zeros(4, 3, dtype=lib.float64)
+        self.count = lib.zeros((), dtype=lib.int64)
+        self.whole = lib.ones(2, 3, dtype=lib.float64)
+        self.w = lib.tensor(NUMBERS[0, :3], requires_grad=True)
+        self.norm = lib.nn.BatchNorm1d(3, dtype=lib.float64)
+        self.small, self.number = lib.zeros(3), lib.tensor(1.0)
+
+    def write(self, i: Any, x: Any) -> Any:
+        with self.lib.no_grad():
+            self.small.data.add_(x.detach())
+            self.small[1:] = 2
+            self.number.mul_(0.5).clamp_(min=0.1)
+            self.rows.index_copy_(0, i[None], x.detach()[None] + self.rows.sum(0))
+            self.count += 1
+            self.whole[1].mul_(1.5)
+        return self.rows.sum(0) + self.whole[1] + self.count
+
+    def state(self) -> list[Any]:
+        return [
+            self.rows,
+            self.count,
+            self.whole,
+            self.w.grad,
+            self.norm.running_mean,
+            self.norm.num_batches_tracked,
+        ]
+
+
+def writes_in_rounds(m: Memory, flow: Any, x: Any) -> Any:
+    start = (m.lib.tensor(0), x)
+    return flow.while_loop(lambda i, x: (i < 4) & (m.count < 7), lambda i, x: (i + 1, m.write(i, x)), start)[
+        1
+    ]
+
+
+def writes_in_a_recorded_round(m: Memory, flow: Any, x: Any) -> Any:
+    body = lambda i, x: (i + 1, x * m.w + m.write(i, x))
+    return flow.while_loop(lambda i, x: i < 3, body, (m.lib.tensor(0), x))[1]
+
+
+def writes_in_a_scan(m: Memory, flow: Any, x: Any) -> Any:
+    body = lambda x, i: (m.write(i, x) * m.w, x * m.w)
+    return flow.scan(body, x, m.lib.arange(4))[1]
+
+
+def writes_in_a_map(m: Memory, flow: Any, x: Any) -> Any:
+    return flow.map(lambda i: m.write(i, x), m.lib.arange(3))
+
+
+def writes_in_a_branch(m: Memory, flow: Any, x: Any) -> Any:
+    once = lambda x: flow.cond(m.count < 1, lambda x: m.write(m.count + 1, x), lambda x: x * m.w, (x,))
+    return once(x) + once(x)
+
+
+def writes_in_branches_of_rounds(m: Memory, flow: Any, x: Any) -> Any:
+    def body(i: Any, x: Any) -> Any:
+        return i + 1, flow.cond(i % 2 == 0, lambda x: m.write(i, x), lambda x: x + m.rows[0], (x,))
+
+    return flow.while_loop(lambda i, x: i < 4, body, (m.lib.tensor(0), x))[1]
+
+
+def writes_in_rounds_of_rounds(m: Memory, flow: Any, x: Any) -> Any:
+    def body(i: Any, x: Any) -> Any:
+        x = flow.while_loop(lambda k, x: k < 2, lambda k, x: (k + 1, m.write(k, x)), (m.lib.tensor(0), x))[1]
+        return i + 1, x * 0.5 + m.count
+
+    return flow.while_loop(lambda i, x: i < 3, body, (m.lib.tensor(0), x))[1]
+
+
+def counts_batches(m: Memory, flow: Any, x: Any) -> Any:
+    body = lambda i, x: (i + 1, m.norm(x) * m.w)
+    return flow.while_loop(lambda i, x: i < 3, body, (m.lib.tensor(0), x.expand(2, 3) + m.whole.cumsum(0)))[1]
+
+
+WRITING = [
+    writes_in_rounds,
+    writes_in_a_recorded_round,
+    writes_in_a_scan,
+    writes_in_a_map,
+    writes_in_a_branch,
+    writes_in_branches_of_rounds,
+    writes_in_rounds_of_rounds,
+    counts_batches,
+]
+
+
+def _while(going: Any, body: Any, carried: Any) -> Any:
+    while going(*carried):
+        carried = body(*carried)
+    return carried
+
+
+WRITTEN_OUT = SimpleNamespace(while_loop=_while, scan=_scan, map=_map, cond=_cond)
+OURS = SimpleNamespace(while_loop=while_loop, scan=scan, map=ft_map, cond=cond)
+
+
+@pytest.mark.parametrize("program", WRITING, ids=lambda p: p.__name__)
+def test_parts_of_a_program_write_to_tensors_from_outside(program: Any) -> None:
+    """Values, gradients and state after three calls, as of torch's tensors in Python's own loops."""
+
+    def calls(lib: Any, flow: Any, wrap: Any) -> list[Any]:
+        memory, found = Memory(lib), []
+
+        def step(x: Any) -> Any:
+            out = program(memory, flow, x)
+            if out.requires_grad:
+                (out**2).sum().backward()
+            return out
+
+        step = wrap(step)
+        for row in range(3):
+            found += plain(lib, [step(lib.tensor(NUMBERS[row, :3])), memory.state()])
+        return found
+
+    expected = calls(torch, WRITTEN_OUT, lambda f: f)
+    close(calls(ft, OURS, lambda f: f), expected)
+    close(calls(ft, OURS, ft.compile), expected)
+
+
+DRAWING = {
+    "while_loop": lambda x: while_loop(lambda i, x: i < 4, lambda i, x: (i + 1, x * ft.rand(8)), (ft.tensor(0), x))[1],
+    "scan": lambda x: scan(lambda c, r: (c * ft.rand(8) * r, c.clone()), x, ft.ones(4, 8))[0],
+    "map": lambda x: ft_map(lambda r: r * ft.rand(8), x.expand(4, 8)).prod(0),
+    "cond": lambda x: cond(x.sum() > 0, lambda x: x * ft.rand(8), lambda x: x, (x,)),
+    "dropout": lambda x: scan(lambda c, r: (ft.dropout(c * r, 0.5, True), c.clone()), x, ft.ones(4, 8))[1].prod(0),
+    "multinomial": lambda x: scan(
+        lambda c, r: (c, ft.multinomial(r, 1) + c[:1]), x, ft.ones(8, 90)
+    )[1].squeeze(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_random_numbers_of_each_round(name: str) -> None:
+    """Each round has its own, the same from the same seed, and the derivative is that of the numbers drawn."""
+    x = ft.full((8,), 2.0, requires_grad=True)
+
+    @ft.compile
+    def step() -> Any:
+        x.grad = None
+        out = DRAWING[name](x)
+        out.sum().backward()
+        return out, ft.rand(8)
+
+    ft.manual_seed(1)
+    (first, after), grad = step(), x.grad
+    second, _ = step()
+    assert len({*first.tolist()}) > 1 and (first != second).any() and (after != first).all()
+    ft.manual_seed(1)
+    again, same = step()
+    assert ft.equal(again, first) and ft.equal(same, after)
+    if name not in ("dropout", "multinomial"):
+        power = 4 if name == "map" else 1
+        np.testing.assert_allclose(grad.numpy(), power * first.detach().numpy() / 2, rtol=1e-5)
+    with pytest.raises(NotImplementedError, match="compile without rng"):
+        ft.compile(lambda: DRAWING[name](x), rng="torch")()
+
+
+def test_rounds_draw_numbers_of_their_own() -> None:
+    fill = lambda i, rows: (i + 1, rows.index_copy(0, i[None], ft.rand(1, 8)))
+    drop = ft.vmap(lambda x: ft.dropout(x, 0.5, True) * ft.rand(()), randomness="different")
+    ways = [
+        lambda: scan(lambda c, r: (c * 1, drop(r) + ft.rand(8)), ft.ones(1), ft.ones(4, 8))[1],
+        lambda: scan(lambda c, r: (c * 1, r * ft.rand(8)), ft.ones(1), ft.ones(4, 8))[1],
+        lambda: ft_map(lambda r: r * ft.rand(8), ft.ones(4, 8)),
+        lambda: while_loop(lambda i, rows: i < 4, fill, (ft.tensor(0), ft.zeros(4, 8)))[1],
+        lambda: ft.vmap(lambda x: while_loop(lambda x: x.sum() < 1, lambda x: (x + 1,), (x,))[0])(
+            ft.rand(4, 8)
+        ),
+    ]
+    for way in ways:
+        assert len({*ft.compile(way)().flatten().tolist()}) == 32
+
+
+def test_a_branch_not_taken_draws_nothing() -> None:
+    draws = ft.compile(
+        lambda x: (cond(x > 0, lambda x: x * ft.rand(3), lambda x: x * ft.ones(3), (x,)), ft.rand(3))
+    )
+    ft.manual_seed(0)
+    taken = draws(ft.tensor(1.0))[1]
+    ft.manual_seed(0)
+    not_taken = draws(ft.tensor(-1.0))[1]
+    ft.manual_seed(0)
+    assert ft.equal(not_taken, ft.compile(lambda: ft.rand(3))()) and not ft.equal(taken, not_taken)
+
+
+def _twice(body: Any, x: Any) -> Any:
+    return while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, body(x)), (ft.tensor(0), x))
+
+
+def _inner_write(x: Any) -> Any:
+    mine = x + 1
+    _twice(lambda y: mine.add_(1) + y, x)
+    return mine
+
+
+REFUSED = {
+    "an argument": (lambda t, x: _twice(lambda x: x.add_(1), x), "an argument of a branch or of a round"),
+    "an argument of scan": (
+        lambda t, x: scan(lambda c, r: (c.add_(r), c.clone()), x, ft.ones(2, 3)),
+        "an argument of a branch or of a round",
+    ),
+    "an argument of cond": (
+        lambda t, x: cond(x.sum() > 0, lambda x: x.add_(1), lambda x: x, (x,)),
+        "an argument of a branch or of a round",
+    ),
+    "given too": (lambda t, x: _twice(lambda x: x + t.add_(1), t), "returns or is given a tensor that it also writes"),
+    "returned": (lambda t, x: _twice(lambda x: t.add_(1), x), "returns or is given a tensor that it also writes"),
+    "given in a round": (
+        lambda t, x: _twice(lambda y: y + _twice(lambda x: x + t.add_(1), t)[1], x),
+        "returns or is given a tensor that it also writes",
+    ),
+    "condition": (
+        lambda t, x: while_loop(lambda x: t.add_(1).sum() < 3, lambda x: (x + 1,), (x,)),
+        "the condition of a while_loop writes",
+    ),
+    "condition by chance": (
+        lambda t, x: while_loop(lambda x: ft.rand(()) < 0.5, lambda x: (x + 1,), (x,)),
+        "the condition of a while_loop writes",
+    ),
+    "made around": (lambda t, x: _twice(_inner_write, x), "made in a round or a transform around"),
+    "recorded": (
+        lambda t, x: _twice(lambda x: x * W + t.copy_(x * W) * 1, x),
+        "that is differentiated writes to a tensor from outside",
+    ),
+    "a value": (lambda t, x: _twice(lambda x: x * x.sum().item(), x), "not known while the function is being compiled"),
+    "a size": (lambda t, x: _twice(lambda x: x + x[: x[0].int()].sum(), x), "not known while the function is being"),
+    "in vmap": (lambda t, x: ft.vmap(lambda y: _twice(lambda x: x + t.add_(1), y))(x), "mutate a captured Tensor"),
+}  # fmt: skip
+W = ft.ones(3, requires_grad=True)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_parts_of_a_program_must_not_do(name: str) -> None:
+    program, text = REFUSED[name]
+    t, x = ft.ones(3), ft.ones(3)
+    with pytest.raises((RuntimeError, NotImplementedError), match=text):
+        ft.compile(program)(t, x)
+    assert t.tolist() == x.tolist() == [1.0, 1.0, 1.0] and t._version == x._version == 0

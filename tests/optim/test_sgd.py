@@ -369,7 +369,8 @@ def test_a_step_is_one_program_and_hyperparameters_are_data():
     assert first[0] <= 2  # the step, and the transfer of the hyperparameters
 
 
-def test_a_step_makes_one_jitted_call(monkeypatch):
+def test_a_step_makes_one_jitted_call(monkeypatch, tuned):
+    tuned(tier="compiled")
     calls = []
     into = Donating.into
 
@@ -511,7 +512,8 @@ def test_outcome_helper_sees_differences():
 
 
 @pytest.mark.parametrize("threads", [0, 1])
-def test_parameters_are_donated_unless_somebody_holds_them(threads):
+def test_parameters_are_donated_unless_somebody_holds_them(threads, tuned):
+    tuned(tier="compiled")
     waiting = threading.Event()
     others = [threading.Thread(target=waiting.wait) for _ in range(threads)]
     for thread in others:

@@ -13,17 +13,28 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.extend.core import Primitive
 
 from ..._array import loops
 from ..._base import lowering
 from ..._base.tuning import tuning
 from ...ops._convolution import Convolution, convolution_p
+from ...ops._product import multiply_p
 from ...ops._rows import FORMULAS, Formula
 from . import dnnl, ffi, frames, kernels, numpy_convolution, onednn, recurrence, rows
 from .lowerings import RECURRENCES
 from .recurrence import Recurrence, Sizes
 
-__all__ = ["convolution", "forget", "install", "update"]
+__all__ = ["convolution", "forget", "install", "matmul", "of", "update"]
+
+
+def of(primitive: Primitive) -> Callable[..., Any] | None:
+    """What computes a primitive at once: ``(arrays, **params) -> an array``, a tuple of them if it has several results.
+
+    It is None for primitives that there is nothing for, and gives None where the caller is to evaluate the primitive's
+    formula itself (`lowering.formula_of`).
+    """
+    return _WAYS.get(primitive)
 
 
 @cache
@@ -87,7 +98,7 @@ class _Plan(NamedTuple):
     ) -> list[np.ndarray]:
         """Results of these shapes, of float32."""
         made = [frames.empty(shape, np.float32) for shape in shapes]
-        room = frames.empty((self.scratch,), np.uint8)
+        room = frames.room(self.scratch)
         frames.call(runtime, [*map(np.ascontiguousarray, arrays)], [*made, room], data=self.data)
         return made
 
@@ -104,6 +115,59 @@ def _convolution_plan(kind: str, how: Convolution) -> _Plan | None:
             return _Plan.of(onednn.plan_convolution(kind, how, parts), owner)
     except dnnl.NoPrimitive:
         return None
+
+
+# ------------------------------------------------------------------ products
+
+
+def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """As `numpy.matmul`. Large products of float32, and batches of them, are oneDNN's, whose parts our threads take.
+
+    Numpy takes a batch one by one, and its threads wait for each other: on two cores where something else computes, it
+    takes 40 ms for 512 x 512 by 512 x 512, and this 1.4.
+    """
+    product = _product(a, b)
+    if product is None:
+        return np.matmul(a, b)
+    made = _product_plan(product)
+    out = (*a.shape[:-1], b.shape[-1])
+    given = [x if kept else x.swapaxes(-1, -2) for x, kept in ((a, not product.left), (b, not product.right))]
+    if made is not None:
+        return made.run("onednn.ll", given, [out])[0]
+    words, scratch = onednn.by_sgemm(product)
+    result, room = frames.empty(out, np.float32), frames.room(max(scratch, dnnl.ALIGNMENT))
+    frames.call("onednn.ll", [*map(np.ascontiguousarray, given)], [result, room], words=words)
+    return result
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> onednn.Product | None:
+    """What oneDNN is to multiply; None for numpy."""
+    if a.dtype != np.float32 or b.dtype != np.float32 or min(a.ndim, b.ndim) < 2:
+        return None
+    if a.shape[-1] != b.shape[-2] or (b.ndim > 2 and a.shape[:-2] != b.shape[:-2]):
+        return None
+    rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+    left = a.ndim == b.ndim and not a.flags.c_contiguous and a.swapaxes(-1, -2).flags.c_contiguous
+    right = not b.flags.c_contiguous and b.swapaxes(-1, -2).flags.c_contiguous
+    batch = prod(b.shape[:-2])
+    if b.ndim == 2:
+        rows = prod(a.shape[:-1])
+    each = rows * inner * columns
+    if batch * each < tuning.single_product or each < tuning.small_product_least or not _has_onednn():
+        return None
+    return onednn.Product(batch, rows, inner, columns, left, right)
+
+
+@lru_cache(tuning.cached_primitives)
+def _product_plan(product: onednn.Product) -> _Plan | None:
+    with dnnl.Owner() as owner:
+        made = onednn.by_matmul(product)
+        return None if made is None else _Plan.of(made, owner)
+
+
+def _multiplied(arrays: Sequence[np.ndarray], *, left: bool, right: bool, precision: Any) -> np.ndarray:
+    a, b = (x.swapaxes(-1, -2) if flip else x for x, flip in zip(arrays, (left, right), strict=True))
+    return matmul(a, b)
 
 
 # ------------------------------------------------------------------ formulas of rows
@@ -206,6 +270,7 @@ def forget() -> None:
     """Have no plan any more."""
     _convolution_plan.cache_clear()
     _recurrence_plans.cache_clear()
+    _product_plan.cache_clear()
 
 
 #: whether this process is a fork of one that may have used OpenMP's threads: it hangs if it asks for them
@@ -221,33 +286,34 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
+_WAYS: dict[Primitive, Callable[..., Any]] = {
+    convolution_p: convolution,
+    multiply_p: _multiplied,
+    kernels.update_p: _updated,
+    **{formula.primitive: partial(_rows, formula) for formula in FORMULAS},
+    **{primitive: partial(_recurrence, way) for primitive, way in RECURRENCES.items()},
+}
+
 
 def _suits_convolution(x: Any, w: Any, how: Convolution) -> bool:
     return x.dtype == w.dtype and x.dtype in (np.float32, np.float64)
 
 
-def _suits_rows(x: Any, dims: Sequence[int]) -> bool:
-    first = x.ndim - len(dims)
-    length = prod(x.shape[first:])
-    is_last = tuple(dims) == tuple(range(first, x.ndim))
-    return (
-        x.dtype in (np.float32, np.float64)
-        and is_last
-        and length != 1
-        and 0 not in x.shape
-        and ffi.compiles()
-    )
+def _suits_product(a: Any, b: Any, transposed: bool) -> bool:
+    return bool(a.dtype == b.dtype == np.float32)
 
 
 def _suits_recurrence(mode: str, x: Any, states: Any) -> bool:
-    arrays = (x, *states)
-    return _has_onednn() and all(a.dtype == np.float32 and 0 not in a.shape for a in arrays)
+    return _has_onednn() and all(a.dtype == np.float32 and 0 not in a.shape for a in (x, *states))
 
 
 def install() -> None:
-    """Register what computes each primitive at once."""
-    lowering.register_at_once(convolution_p, convolution, _suits_convolution)
-    for formula in FORMULAS:
-        lowering.register_at_once(formula.primitive, partial(_rows, formula), _suits_rows)
-    for primitive, way in RECURRENCES.items():
-        lowering.register_at_once(primitive, partial(_recurrence, way), _suits_recurrence)
+    """Register what computes primitives at once, for what runs by numpy (see `lowering.for_numpy`)."""
+    suits: dict[Primitive, Callable[..., bool]] = {
+        convolution_p: _suits_convolution,
+        multiply_p: _suits_product,
+        **dict.fromkeys(RECURRENCES, _suits_recurrence),
+    }
+    for primitive, suited in suits.items():
+        time = 4.0 if primitive is multiply_p else 50.0
+        lowering.register_at_once(primitive, lowering.AtOnce(_WAYS[primitive], suited, time))

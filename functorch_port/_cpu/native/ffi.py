@@ -6,16 +6,16 @@ llvmlite is optional (``pip install 'functorch-port[cpu]'``); `available` says w
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import threading
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
-from ..._base import settings
+from ..._base import cache, settings
 from ..._base.tuning import tuning
 
 __all__ = [
@@ -26,13 +26,13 @@ _lock = threading.Lock()
 _registered: set[str] = set()
 
 
-@cache
+@functools.cache
 def available() -> bool:
     """Whether programs run on one CPU alone (XLA cannot cut what it does not know), and llvmlite works."""
     return jax.default_backend() == "cpu" and jax.device_count() == 1 and compiles()
 
 
-@cache
+@functools.cache
 def compiles() -> bool:
     """Whether llvmlite is there, works and may be used, for what is called from Python."""
     if os.name != "posix" or settings.PLAIN or not settings.get("KERNELS"):
@@ -51,7 +51,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@cache
+@functools.cache
 def lanes() -> int:
     """How many floats the processor's widest vectors have."""
     import llvmlite.binding as llvm
@@ -133,7 +133,9 @@ def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
     """New handlers, compiled together."""
     sources = [(Path(__file__).parent / file).read_text() for file in ("ffi.ll", "pool.ll", runtime)]
     table = f"@data = global [{count} x ptr] zeroinitializer"
-    code = _compiled("\n".join([*sources, text, table, *(_HANDLER.format(n=n) for n in range(count))]))
+    handlers = [_HANDLER.format(n=n) for n in range(count)]
+    # what only prepares calls is as fast without LLVM's passes, which take 60 to 100 ms; kernels are in ``text``
+    code = _compiled("\n".join([*sources, text, table, *handlers]), level=3 if text else 0)
     data = code.get_global_value_address("data")
     made = [_Handler(code.get_function_address(f"handler.{n}"), data + 8 * n) for n in range(count)]
     _serving.setdefault((runtime, text), code.get_function_address("serve"))
@@ -150,23 +152,51 @@ def function(name: str, text: str) -> int:
         return address
 
 
-def _compiled(text: str) -> Any:
-    """A module's machine code."""
+def _compiled(text: str, level: int = 3) -> Any:
+    """A module's machine code, from the cache if a process before has made it. At level 0 LLVM only translates."""
+    import llvmlite
     import llvmlite.binding as llvm
 
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    features = llvm.get_host_cpu_features().flatten()
-    machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
+    machine = _machine(level)
+    key = "\n".join(
+        [text, str(level), *map(str, _target()), llvmlite.__version__, str(llvm.llvm_version_info)]
+    )
+    compiled = cache.kept("kernel", key, lambda: _object(text, machine, level))
+    code = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    code.add_object_file(llvm.ObjectFileRef.from_data(compiled))
+    code.finalize_object()
+    return code
+
+
+@functools.cache
+def _target() -> tuple[Any, str, str]:
+    """The triple and name of this processor, and what it can do."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _machine(level: int) -> Any:
+    import llvmlite.binding as llvm
+
+    triple, name, features = _target()
+    target = llvm.Target.from_triple(triple)
+    return target.create_target_machine(cpu=name, features=features, opt=level, jit=True)
+
+
+def _object(text: str, machine: Any, level: int) -> bytes:
+    """A module as an object file: 50 ms and more of work."""
+    import llvmlite.binding as llvm
+
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    tuning.loop_vectorization = tuning.loop_interleaving = True
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    tuning.loop_vectorization = tuning.loop_interleaving = level > 0
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(module, passes)
-    code = llvm.create_mcjit_compiler(module, machine)
-    code.finalize_object()
-    return code
+    made: bytes = machine.emit_object(module)
+    return made
 
 
 def _capsule(address: int) -> Any:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int64, c_void_p
 from functools import cache
+from math import prod
 from queue import SimpleQueue
 from typing import Any
 
@@ -20,20 +21,25 @@ import numpy as np
 
 from . import ffi
 
-__all__ = ["call", "empty"]
+__all__ = ["call", "empty", "room"]
 
 _ALIGNMENT = 64
+#: bytes that are copied as fast as their place is found
+_LARGE = 4096
+
+
+def room(size: int) -> np.ndarray:
+    """So many bytes, the first of which lies where the widest vectors begin."""
+    room = np.empty(size + _ALIGNMENT, np.uint8)
+    skipped = -room.__array_interface__["data"][0] % _ALIGNMENT
+    return room[skipped : skipped + size]
 
 
 def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
-    """An array whose first element lies where the widest vectors begin, and from where JAX takes it without a copy."""
+    """An array; a large one lies where JAX takes it without a copy."""
     dtype = np.dtype(dtype)
-    size = dtype.itemsize
-    for n in shape:
-        size *= n
-    room = np.empty(size + _ALIGNMENT, np.uint8)
-    skipped = -room.__array_interface__["data"][0] % _ALIGNMENT
-    return room[skipped : skipped + size].view(dtype).reshape(shape)
+    size = dtype.itemsize * prod(shape)
+    return np.empty(shape, dtype) if size < _LARGE else room(size).view(dtype).reshape(shape)
 
 
 #: words of a XLA_FFI_CallFrame, a XLA_FFI_Buffer and a XLA_FFI_Array (xla/ffi/api/c_api.h, version 0.3)

@@ -38,7 +38,7 @@ from .epilogue import Epilogue
 from .ffi import cores
 
 __all__ = [
-    "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "engine",
+    "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "by_matmul", "by_sgemm", "call", "cores", "engine",
     "in_parts", "kept", "known_to_xla", "matmuls", "parts_of", "plan", "plan_convolution", "plan_packing",
     "plan_product", "takes",
 ]  # fmt: skip
@@ -268,17 +268,24 @@ def _block(c: Convolution, description: c_void_p, of: tuple[str, int, int]) -> i
 @lru_cache(tuning.handlers)
 def plan_product(product: Product) -> Planned:
     """As `plan`, for products of float32: each thread of XLA's pool computes a part of one, or some of them."""
-    if _suits_matmul(product) and not ffi.are_enough():
-        try:
-            with dnnl.one_thread():
-                made = _by_matmul(product)
-            return known_to_xla("product", product, made)
-        except dnnl.NoPrimitive:
-            pass
+    made = None if ffi.are_enough() else by_matmul(product)
+    if made is not None:
+        return known_to_xla("product", product, made)
     name = "functorch_port.product"
     ffi.register(name, "onednn.ll", 0)
-    words, scratch = _by_sgemm(product)
+    words, scratch = by_sgemm(product)
     return Planned(name, max(scratch, dnnl.ALIGNMENT), tuple(words))
+
+
+def by_matmul(product: Product) -> Plan | None:
+    """A plan of oneDNN's matmul, whose loops are made for the shape, for products that it suits."""
+    if not _suits_matmul(product):
+        return None
+    try:
+        with dnnl.one_thread():
+            return _by_matmul(product)
+    except dnnl.NoPrimitive:
+        return None
 
 
 def _suits_matmul(product: Product) -> bool:
@@ -333,7 +340,8 @@ def _parted(product: Product, by_rows: bool) -> tuple[int, int]:
     return whole, min(-(-size // multiple) * multiple, whole)
 
 
-def _by_sgemm(product: Product) -> tuple[list[int], int]:
+def by_sgemm(product: Product) -> tuple[list[int], int]:
+    """The words of a call that computes products with ``sgemm``, and the bytes that it works in."""
     batch, rows, inner, columns, left, right = product
     by_rows = rows >= columns
     # the columns of such a matrix fall upon few places of the cache, so a part is copied to where they do not

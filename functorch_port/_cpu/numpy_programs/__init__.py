@@ -168,6 +168,7 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
         return None
     if program is False:
         return None
+    traced.tell()
     run = functools.partial(program.run, *sizes) if sizes else program.run
     time, elements, products = program.facts(*sizes)
     return Bound(run, time, elements, products, program.is_kept)

@@ -147,6 +147,12 @@ def _complex(real: Any, imaginary: Any) -> Any:
     return out[()]
 
 
+def _part(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    """The real or the imaginary part, which is a look at the number."""
+    (x,), aval = ins, eqn.outvars[0].aval
+    return w._emit(f"{w._array(x)}.{eqn.primitive.name}", aval, x.shape, [x], 0.2)
+
+
 def _to_nearest(x: Any) -> Any:
     """Halves are rounded away from zero."""
     whole = np.trunc(x)
@@ -238,14 +244,14 @@ ARITHMETIC_RULES: dict[str, Callable[..., Any]] = {
     "convert_element_type": _convert,
     "digamma": _special("psi"),
     "div": _by(_quotient, "iu", 0.01),
-    "erf_inv": _special("erfinv"),
-    "erfc": _special("erfc"),
     "igamma": _special("gammainc"),
     "igammac": _special("gammaincc"),
+    "imag": _part,
     "integer_pow": _integer_power,
     "lgamma": _by(_lgamma, "f", 0.05),
     "polygamma": _by(_polygamma, "f", 0.1),
     "population_count": _by(_ones, "iu"),
+    "real": _part,
     "reduce_precision": _reduce_precision,
     "regularized_incomplete_beta": _special("betainc"),
     "rem": _by(_remainder, "iu", 0.01),

@@ -197,15 +197,10 @@ def _select(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     extreme = _extreme(w, which, no, yes) if aval.dtype.kind == "f" and shape == no.shape else None
     if extreme is not None:
         return w._emit(extreme, aval, shape, [no, yes], 0.9)
-    if yes.shape == which.shape == shape and shape and no.const is not None and no.const.ndim == 0:
-        if not any(no.const.tobytes()) and yes.const is None:
-            return w._emit(f"_masked({which.text}, {yes.text})", aval, shape, ins, 2.5)
-    text = f"np.where({w._array(which)}, {w._array(yes)}, {w._array(no)})"
     if not shape:
-        text = f"{w._array(yes)} if {which.text} else {w._array(no)}"
-    elif no.shape == which.shape == shape and yes.const is not None and yes.const.ndim == 0:
-        return w._emit(f"_put_in({which.text}, {no.text}, {w._array(yes)})", aval, shape, ins, 2.5)
-    return w._emit(text, aval, shape, ins, 3.5)
+        return w._emit(f"{w._array(yes)} if {which.text} else {w._array(no)}", aval, shape, ins, 0.5)
+    text = f"_chosen({w._array(which)}, {w._array(yes)}, {w._array(no)}, {w._dtype(aval.dtype)})"
+    return w._emit(text, aval, shape, ins, 3.0)
 
 
 def _choice(w: Writer, aval: Any, which: Value, cases: Sequence[Value]) -> Value:
@@ -264,6 +259,13 @@ def _ordered(w: Writer, x: Value, order: tuple[int, ...], shape: tuple[int, ...]
     if shape != tuple(x.aval.shape[d] for d in order):
         text += f".reshape({sizes.text(shape)})"
     return text
+
+
+def _by_xla(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    (x,), aval = ins, eqn.outvars[0].aval
+    return w._emit(
+        f"_by_xla({w._named(eqn.primitive)}, {w._array(x)})", aval, x.shape, ins, 20.0, (x.shape, 1e-3)
+    )
 
 
 def _padding(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -370,6 +372,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "dot_general": _product,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
+    "erf": _by_xla,
+    "erf_inv": _by_xla,
+    "erfc": _by_xla,
     "expand_dims": _reshape,
     "iota": _iota,
     "optimization_barrier": _same,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -55,6 +56,23 @@ def _has_symbols(value: Any) -> bool:
     )
 
 
+@dataclass
+class Line:
+    """A line that computes a value.
+
+    Attributes:
+        name, text: of the value, and its expression.
+        needs: numbers of other lines.
+        over: None if it may give, or keep, a look at another value; else for numbers of lines the expression that
+            overwrites what these have given.
+    """
+
+    name: str
+    text: str
+    needs: set[int]
+    over: dict[int, str] | None = None
+
+
 class Program(NamedTuple):
     """What was written.
 
@@ -85,7 +103,7 @@ class Writer:
     def __init__(self, closed: Any, kind: type, symbols: int) -> None:
         self.symbols = tuple([Symbol(f"n{k}") for k in range(symbols)])
         self.names: dict[str, Any] = dict(HELPERS)
-        self.lines: list[tuple[str, str, set[int]]] = []
+        self.lines: list[Line] = []
         #: of each line microseconds beside those for each element, and shapes with microseconds for each element
         self.costs: list[tuple[float, list[tuple[Any, float]]]] = []
         #: the shapes of all arrays, and of the multiply-adds of products
@@ -106,12 +124,12 @@ class Writer:
         live = {out.line for out in self.outs if out.line is not None}
         for number in reversed(range(len(self.lines))):
             if number in live:
-                live |= self.lines[number][2]
+                live |= self.lines[number].needs
         names = [symbol.name for symbol in self.symbols]
         results = ", ".join(map(self._result, self.outs))
         source = [
             f"def program({', '.join([*names, *self.inputs])}):",
-            *[f"    {name} = {text}" for n, (name, text, _) in enumerate(self.lines) if n in live],
+            *self._body(live),
             f"    return ({results},)" if issubclass(self.kind, tuple | list) else f"    return {results}",
             f"def facts({', '.join(names)}):",
             f"    return {self._facts(live)}",
@@ -120,6 +138,32 @@ class Writer:
         exec(compile("\n".join(source), "<host program>", "exec"), made)
         run, facts = [self._closed(made[name].__code__) for name in ("program", "facts")]
         return Program(run, facts, self.is_kept)
+
+    def _body(self, live: set[int]) -> list[str]:
+        """The lines. Some overwrite a value of elements that only such lines use, and none later. What no later line
+        needs is deleted, so that its memory is free.
+        """
+        last: dict[int, int] = {}
+        outs = {out.line for out in self.outs}
+        kept = set(outs)
+        for n in sorted(live):
+            for need in self.lines[n].needs:
+                last[need] = n
+                if self.lines[n].over is None:
+                    kept.add(need)
+        body = []
+        for n in sorted(live):
+            line = self.lines[n]
+            free = [
+                text
+                for m, text in (line.over or {}).items()
+                if last[m] == n and m not in kept and self.lines[m].over is not None
+            ]
+            body.append(f"    {line.name} = {free[0] if free else line.text}")
+            done = [self.lines[m].name for m in sorted(line.needs) if last[m] == n and m not in outs]
+            if done:
+                body.append(f"    del {', '.join(done)}")
+        return body
 
     def _closed(self, code: Any) -> FunctionType:
         """A function that holds what its code names; most of the names are of what is computed already."""
@@ -170,8 +214,8 @@ class Writer:
 
     def _operation(self, eqn: Any, ins: list[Value]) -> list[Value]:
         name = eqn.primitive.name
-        if (way := lowering.at_once(eqn.primitive)) is not None:
-            return self._called(way, eqn, ins)
+        if (how := lowering.at_once(eqn.primitive)) is not None:
+            return self._called(how, eqn, ins)
         if (formula := lowering.formula_of(eqn.primitive)) is not None:
             given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
             with tracing.x64():
@@ -198,11 +242,11 @@ class Writer:
         found = self._primitive(name, eqn.replace(outvars=[Var(wide(v.aval)) for v in eqn.outvars]), ins)
         return [converted(self, v, var.aval) for v, var in zip(found, eqn.outvars, strict=True)]
 
-    def _called(self, way: Callable[..., Any], eqn: Any, ins: list[Value]) -> list[Value]:
+    def _called(self, by: lowering.AtOnce, eqn: Any, ins: list[Value]) -> list[Value]:
         """A primitive that something else computes."""
         for var in eqn.outvars:
             self._checked(var.aval)
-        return self._call(lambda *arrays, **how: way(arrays, **how), eqn, ins, 30.0, **eqn.params)
+        return self._call(lambda *arrays, **how: by.way(arrays, **how), eqn, ins, by.time, **eqn.params)
 
     def _call(
         self, fn: Callable[..., Any], eqn: Any, ins: list[Value], once: float, *each: Any, **how: Any
@@ -259,8 +303,16 @@ class Writer:
             return [next(v for v in ins if v.const is None or v.const.ndim or v.const != -np.inf)]
         if element is not None and all(v.aval.dtype.kind in element.kinds for v in ins):
             shape = sizes.broadcast(*[v.shape for v in ins])
-            text = element.numpy.format(*(self._operand(v, shape) for v in ins))
-            return [self._emit(text, aval, shape, ins, 0.9)]
+            operands = [self._operand(v, shape) for v in ins]
+            made = self._emit(element.numpy.format(*operands), aval, shape, ins, 0.9)
+            if shape and made.const is None and made.line == len(self.lines) - 1:
+                over = {
+                    v.line: element.into(operands, v.text)
+                    for v in ins
+                    if v.line is not None and v.shape == shape and v.aval.dtype == aval.dtype
+                }
+                self.lines[made.line].over = {m: text for m, text in over.items() if text}
+            return [made]
         rule = _RULES.get(name)
         if rule is None:
             raise Unsupported(name)
@@ -287,7 +339,7 @@ class Writer:
         """As `_emit`, of anything."""
         lines = {v.line for v in needs if v.line is not None}
         name = f"v{len(self.lines)}"
-        self.lines.append((name, text, lines))
+        self.lines.append(Line(name, text, lines))
         self.costs.append((once if shape else min(once, 0.5), [(tuple(shape), 0.4e-3), *each]))
         return Value(name, None, shape, None, len(self.lines) - 1)
 

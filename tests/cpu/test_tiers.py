@@ -1,0 +1,291 @@
+"""What is new runs by numpy, with PyTorch's numbers and no compilation, until it has come often enough."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from counting import xla_compilations
+
+import functorch_port as ft
+from functorch_port._base.tuning import tuning
+from functorch_port._cpu import programs, tiers
+from functorch_port._tensor.family import Family
+
+pytestmark = pytest.mark.cpu
+#: the fixture of this folder leaves these tests alone
+TIER = "auto"
+
+
+def close(ours: Any, theirs: Any, single: bool = False) -> None:
+    """``single``: computed in float32."""
+    tolerance = 1e-5 if single or ours.dtype == ft.float32 else 1e-9
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), tolerance, tolerance)
+
+
+def given(lib: Any, seed: int, *shapes: tuple[int, ...]) -> list[Any]:
+    numbers = np.random.default_rng(seed)
+    return [
+        lib.tensor(numbers.standard_normal(shape), dtype=lib.float64, requires_grad=True) for shape in shapes
+    ]
+
+
+def products(lib: Any, n: int) -> Any:
+    (x,) = given(lib, n, (n, 70))
+    return ((x @ x.T).softmax(-1) @ x).relu().sum(0).std()
+
+
+def heads(lib: Any, n: int) -> Any:
+    q, k = given(lib, n, (4, n, 64), (4, n, 64))
+    q, k = (t.view(4, n, 8, 8).transpose(1, 2) for t in (q, k))
+    mask = lib.ones(n, n, dtype=lib.bool).tril()
+    weights = (q @ k.transpose(-1, -2) / 8**0.5).masked_fill(~mask, -float("inf")).softmax(-1)
+    return (weights @ k).transpose(1, 2).reshape(4, n, 64)[:, -1].exp().mean()
+
+
+def rows(lib: Any, n: int) -> Any:
+    table, x = given(lib, n, (3 * n, 33), (n, 33))
+    index = lib.arange(n) * 2 % (3 * n)
+    gathered = table[index] + x
+    return (
+        lib.zeros(n, 33, dtype=lib.float64).index_add(0, index % n, gathered).pow(2).sum()
+        + gathered.cumsum(0).mean()
+        + lib.cat([x, table]).amax()
+    )
+
+
+def images(lib: Any, n: int) -> Any:
+    x, w = (t.float() for t in given(lib, n, (n, 3, 12, 12), (5, 3, 3, 3)))
+    F = lib.nn.functional
+    y = F.avg_pool2d(F.gelu(F.conv2d(x, w, padding=1)), 2).mean((2, 3)).log_softmax(-1).sum()
+    return y + F.max_pool2d(x, 3, stride=2, padding=1).sum()
+
+
+def losses(lib: Any, n: int) -> Any:
+    (x,) = given(lib, n, (n, 70))
+    F = lib.nn.functional
+    target = lib.arange(n) % 70
+    return F.cross_entropy(x, target) + F.layer_norm(x, (70,)).square().mean() + F.smooth_l1_loss(x, x * 2)
+
+
+@pytest.mark.parametrize("work", [products, heads, rows, images, losses])
+def test_new_sizes_compile_nothing_and_give_torchs_numbers(work: Callable[..., Any]) -> None:
+    for n in (60, 61):  # the second one is traced with symbols
+        work(ft, n).backward()
+    with xla_compilations() as count:
+        for n in (62, 64, 70, 33, 71, 97, 128, 5, 2):
+            ours, theirs = work(ft, n), work(torch, n)
+            close(ours, theirs)
+    assert count[0] == 0
+
+
+@pytest.mark.parametrize("work", [products, heads, rows, images, losses])
+def test_gradients_at_new_sizes(work: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def gradients(lib: Any, n: int) -> list[Any]:
+        made: list[Any] = []
+        original = given
+
+        def noted(*args: Any) -> list[Any]:
+            found = original(*args)
+            made.extend(found)
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setitem(globals(), "given", noted)
+            work(lib, n).backward()
+        return [t.grad for t in made]
+
+    for n in (60, 61):
+        gradients(ft, n)
+    with xla_compilations() as count:
+        for n in (62, 70, 33, 97, 5, 2, 1):
+            for ours, theirs in zip(gradients(ft, n), gradients(torch, n), strict=True):
+                close(ours, theirs, single=work is images)
+    assert count[0] == 0
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_training_of_new_shapes_compiles_nothing(name: str) -> None:
+    def trained(lib: Any, width: int) -> list[Any]:
+        lib.manual_seed(0)
+        net = lib.nn.Sequential(
+            lib.nn.Linear(80, width), lib.nn.Tanh(), lib.nn.LayerNorm(width), lib.nn.Linear(width, 3)
+        ).double()
+        optimizer = getattr(lib.optim, name)(net.parameters(), lr=0.01)
+        x = lib.randn(90, 80, dtype=lib.float64)
+        for _ in range(3):
+            optimizer.zero_grad()
+            lib.nn.functional.cross_entropy(net(x), lib.arange(90) % 3).backward()
+            optimizer.step()
+        return [p.detach() for p in net.parameters()]
+
+    for width in (101, 102):
+        trained(ft, width)
+    with xla_compilations() as count:
+        for width in (103, 90, 80, 64, 203):
+            for ours, theirs in zip(trained(ft, width), trained(torch, width), strict=True):
+                close(ours, theirs)
+    assert count[0] == 0
+
+
+@pytest.fixture
+def impatient(tuned: Callable[..., None]) -> None:
+    """Everything is compiled soon."""
+    tuned(compilation_time=0.0, compilation_each=0.0, numpy_time=0.0)
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_what_comes_often_is_compiled(background: bool, impatient: None, tuned: Callable[..., None]) -> None:
+    tuned(background=background)
+    x = ft.tensor(np.random.default_rng(0).standard_normal((301 + background, 97)))
+    want = np.exp(np.sin(x.numpy())).sum(0)
+    with xla_compilations() as count:
+        for _ in range(30):
+            np.testing.assert_allclose(x.sin().exp().sum(0).numpy(), want, 1e-12)
+            tiers.wait()
+    assert count[0] > 0
+    with xla_compilations() as count:
+        np.testing.assert_allclose(x.sin().exp().sum(0).numpy(), want, 1e-12)
+    assert count[0] == 0
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_training_step_that_comes_often_is_one_program(
+    background: bool, impatient: None, tuned: Callable[..., None]
+) -> None:
+    tuned(background=background)
+
+    def trained(lib: Any) -> list[float]:
+        lib.manual_seed(0)
+        net = lib.nn.Sequential(lib.nn.Linear(83, 107), lib.nn.Tanh(), lib.nn.Linear(107, 2))
+        optimizer = lib.optim.AdamW(net.parameters(), lr=0.01)
+        x, found = lib.randn(79 + background, 83), []
+        for _ in range(12):
+            optimizer.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+            if lib is ft:
+                tiers.wait()
+        return found
+
+    before = len(programs._programs)
+    np.testing.assert_allclose(trained(ft), trained(torch), 1e-4)
+    assert len(programs._programs) > before
+
+
+def test_each_tier_can_be_forced(tuned: Callable[..., None], impatient: None) -> None:
+    x = ft.tensor(np.random.default_rng(0).standard_normal((211, 53)))
+    tuned(tier="numpy")
+    with xla_compilations() as count:
+        for _ in range(20):
+            x.cosh()
+    assert count[0] == 0
+    tuned(tier="compiled")
+    with xla_compilations() as count:
+        x.cosh()
+    assert count[0] == 1
+
+
+def test_deterministic_algorithms_do_not_change_their_way(impatient: None) -> None:
+    x = ft.tensor(np.random.default_rng(0).standard_normal((199, 51)))
+    ft.use_deterministic_algorithms(True)
+    try:
+        with xla_compilations() as count:
+            x.sinh()
+        assert count[0] == 1
+    finally:
+        ft.use_deterministic_algorithms(False)
+
+
+def test_errors_are_pytorchs_at_new_sizes() -> None:
+    for n in (50, 51, 52, 53):
+        for lib in (ft, torch):
+            with pytest.raises(RuntimeError, match=f"size of tensor a \\({n}\\) must match"):
+                lib.ones(n, 90) + lib.ones(n + 1, 90)
+            with pytest.raises(RuntimeError, match=f"shape '\\[7, {n}\\]' is invalid"):
+                lib.ones(n, 90).view(7, n)
+
+
+def test_new_sizes_in_threads() -> None:
+    failed: list[BaseException] = []
+
+    def work(first: int) -> None:
+        try:
+            for n in range(first, first + 40):
+                x = ft.ones(n, 87)
+                assert abs(((x * 2).sum(1).log().mean() - np.log(174)).item()) < 1e-5
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(100 + 13 * k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+
+
+# ------------------------------------------------------------------ one trace for all sizes
+
+
+def traced(fn: Callable[..., Any], *samples: tuple[tuple[int, ...], ...]) -> tuple[list[Any], int]:
+    """The results' shapes for arrays of such shapes, and how often the function ran."""
+    ran = [0]
+
+    def counted(*arrays: Any) -> Any:
+        ran[0] += 1
+        return fn(*arrays)
+
+    family = Family(lambda numbers: counted)
+    found = []
+    for shapes in samples:
+        one, sizes = family.find([np.zeros(shape, np.float32) for shape in shapes], ())
+        found.append(one.shapes(sizes).shape)
+    return found, ran[0]
+
+
+def test_a_function_is_traced_twice_for_all_sizes() -> None:
+    found, ran = traced(lambda x, y: x @ y, *[((n, 5), (5, 2 * n)) for n in range(3, 40) if n not in (5, 10)])
+    assert ran == 2 and found[-1] == (39, 78)
+
+
+def test_sizes_that_are_equal_by_chance_are_traced_apart() -> None:
+    """A function may compare sizes: here it does something else where two are equal."""
+    fn = lambda x: x.sum(0) if x.shape[0] == x.shape[1] else x
+    found, _ = traced(fn, *[((n, 7),) for n in range(2, 12)])
+    assert found == [(7,) if n == 7 else (n, 7) for n in range(2, 12)]
+
+
+def test_what_asks_which_size_is_larger_is_traced_for_each_order() -> None:
+    fn = lambda x, y: x[: y.shape[0]] if y.shape[0] < x.shape[0] else x
+    samples = [((n, 3), (m, 3)) for n in range(4, 30, 5) for m in range(5, 31, 5)]
+    found, ran = traced(fn, *samples)
+    assert found == [(min(a[0], b[0]), 3) for a, b in samples]
+    assert ran < 12
+
+
+def test_what_needs_a_size_is_traced_for_each() -> None:
+    def fn(x: Any) -> Any:
+        for _ in range(x.shape[0]):
+            x = x * 2
+        return x
+
+    found, ran = traced(fn, *[((n, 3),) for n in range(4, 9)])
+    assert found == [(n, 3) for n in range(4, 9)] and ran >= 5
+
+
+def test_sizes_of_0_and_1_are_traced_apart() -> None:
+    fn = lambda x, y: x + y
+    samples = [((n, 4), (m, 4)) for n, m in ((3, 3), (5, 5), (1, 6), (7, 1), (0, 1), (9, 9), (1, 1))]
+    found, _ = traced(fn, *samples)
+    assert found == [np.broadcast_shapes(*s) for s in samples]
+
+
+def test_a_tier_is_one_of_three() -> None:
+    assert tuning.tier in ("auto", "numpy", "compiled")
