@@ -23,7 +23,7 @@ from ..._base import device, dtypes, settings
 from ..._base.sizes import is_known
 from ..._base.tuning import tuning
 from ..._tensor.avals import NUMBERS
-from .values import DTYPES, Unsupported
+from .values import KEPT, Unsupported
 from .writer import Program, Writer
 
 __all__ = [
@@ -83,9 +83,7 @@ def keeps(array: Any) -> bool:
 
 def may_keep(array: Any) -> bool:
     """Whether a new array may stay on the host until a compiled program needs it."""
-    return (
-        array.dtype in DTYPES and not tracing.overlay and enabled() and jax.config.jax_default_device is None
-    )
+    return array.dtype in KEPT and not tracing.overlay and enabled() and jax.config.jax_default_device is None
 
 
 def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -136,18 +134,21 @@ class Bound(NamedTuple):
         run: a function of them.
         time: microseconds that it takes, by an estimate.
         elements, products: of its largest array, and multiply-adds of its largest product.
+        is_kept: whether its arguments and results are of types that small values in numpy have.
     """
 
     run: Callable[..., Any]
     time: float
     elements: int
     products: int
+    is_kept: bool
 
     @property
     def is_small(self) -> bool:
         """Whether it costs less than the call of a compiled program."""
         return (
-            self.elements <= tuning.numpy_elements
+            self.is_kept
+            and self.elements <= tuning.numpy_elements
             and self.time <= tuning.numpy_time
             and self.products <= tuning.numpy_products
         )
@@ -168,7 +169,9 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
     if program is False:
         return None
     traced.tell()
-    return Bound(functools.partial(program.run, *sizes) if sizes else program.run, *program.facts(*sizes))
+    run = functools.partial(program.run, *sizes) if sizes else program.run
+    time, elements, products = program.facts(*sizes)
+    return Bound(run, time, elements, products, program.is_kept)
 
 
 def function(
@@ -188,7 +191,7 @@ def function(
     if program is None:
         return None
     cost, elements, products = program.facts()
-    is_small = cost <= time and elements <= most and products <= tuning.numpy_products
+    is_small = program.is_kept and cost <= time and elements <= most and products <= tuning.numpy_products
     return program.run if is_small else None
 
 
@@ -198,8 +201,10 @@ def _written(
     """The program of a jaxpr. It is tried with these arguments."""
     if len(results if isinstance(results, tuple | list) else (results,)) != len(closed.out_avals):
         return None  # some of the results are None
+    if all(a.weak_type for a in closed.in_avals):
+        return None  # numbers alone
     try:
-        program = Writer(closed, type(results)).program(symbols)
+        program = Writer(closed, type(results), symbols).program()
     except Unsupported:
         return None
     outs = run(

@@ -13,7 +13,7 @@ from ..._array import tracing
 from ..._base.sizes import ARITHMETIC
 from ..._base.tuning import tuning
 
-__all__ = ["HELPERS", "ones_of"]
+__all__ = ["HELPERS", "ones_of", "pad", "summed_rows"]
 
 
 def _full(x: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -31,12 +31,12 @@ def _add_along(x: Any, axis: int, others: tuple[Any, ...], at: Any, update: Any)
     at = np.minimum(np.maximum(at, 0), x.shape[axis] - 1)
     out = x.copy()
     if axis == 0 and not others and at.ndim == 1 and x.dtype.kind == "f" and update.size > 1024:
-        return out + _summed_rows(at, update, len(x))
+        return out + summed_rows(at, update, len(x))
     np.add.at(out, (*others[:axis], at, *others[axis:]), update)
     return out
 
 
-def _summed_rows(at: Any, update: Any, count: int) -> np.ndarray:
+def summed_rows(at: Any, update: Any, count: int) -> np.ndarray:
     """The sum of the rows of ``update`` for each place: `numpy.add.at` takes 20 times as long."""
     from scipy.sparse import csc_matrix
 
@@ -56,7 +56,7 @@ def _put(x: Any, block: Any, *starts: Any) -> Any:
     return out
 
 
-def _pad(x: Any, value: Any, config: tuple[tuple[int, int, int], ...]) -> np.ndarray:
+def pad(x: Any, value: Any, config: tuple[tuple[int, int, int], ...]) -> np.ndarray:
     shape, place, source = [], [], []
     for n, (low, high, inner) in zip(x.shape, config):
         spread = n + max(n - 1, 0) * inner
@@ -169,6 +169,6 @@ _WORDS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)
 HELPERS = {
     "np": np, **ARITHMETIC, "_sum_last": _sum_last, "_sum_first": _sum_first,
     "_count_up": _count_up, "_grids": _grids, "_full": _full, "_chosen": _chosen,
-    "_take_along": _take_along, "_add_along": _add_along, "_start": _start, "_put": _put, "_pad": _pad,
+    "_take_along": _take_along, "_add_along": _add_along, "_start": _start, "_put": _put, "_pad": pad,
     "_by_xla": _by_xla,
 }  # fmt: skip

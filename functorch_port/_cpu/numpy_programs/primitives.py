@@ -10,26 +10,14 @@ import numpy as np
 
 from ..._base import sizes
 from ..._base.tuning import tuning
+from .arithmetic import converted
 from .helpers import ones_of
-from .values import Unsupported, Value
+from .values import Unsupported, Value, identity
 
 if TYPE_CHECKING:
     from .writer import Writer
 
-__all__ = ["RULES"]
-
-
-def _convert(w: Writer, eqn: Any, ins: list[Value]) -> Value:
-    (x,), aval = ins, eqn.outvars[0].aval
-    old, new = x.aval.dtype, aval.dtype
-    if (
-        old.kind == "f" and new.kind in "iu" and x.const is None
-    ):  # numpy leaves NaN and what is out of range open
-        raise Unsupported("float to integer")
-    if old == new and (not x.aval.weak_type or x.line is not None):
-        return x.like(aval)
-    text = f"{w._dtype(new)}.type({w._array(x)})" if not x.shape else f"{w._array(x)}.astype({w._dtype(new)})"
-    return w._emit(text, aval, x.shape, [x], 0.4)
+__all__ = ["RULES", "in_shape"]
 
 
 def _broadcast(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -40,10 +28,10 @@ def _broadcast(w: Writer, eqn: Any, ins: list[Value]) -> Value:
         shape[dim] = n
     while shape and shape[0] == 1 and len(shape) > len(x.shape):
         shape.pop(0)
-    return _in_shape(w, x, aval, tuple(shape))
+    return in_shape(w, x, aval, tuple(shape))
 
 
-def _in_shape(w: Writer, x: Value, aval: Any, shape: tuple[int, ...]) -> Value:
+def in_shape(w: Writer, x: Value, aval: Any, shape: tuple[int, ...]) -> Value:
     """The elements of an array in another shape."""
     x = x.of or x
     if shape == x.shape:
@@ -60,7 +48,7 @@ def _reshape(w: Writer, eqn: Any, ins: list[Value]) -> Value:
         raise Unsupported("reshape in another order")
     if not x.shape and x.aval.shape:
         return x.like(aval)
-    return _in_shape(w, w._whole(x), aval, tuple(aval.shape))
+    return in_shape(w, w._whole(x), aval, tuple(aval.shape))
 
 
 def _indexed(w: Writer, aval: Any, x: Value, slices: Sequence[str]) -> Value:
@@ -106,10 +94,11 @@ def _reducing(ufunc: str, kinds: str, typed: bool = False) -> Callable[..., Valu
             raise Unsupported(ufunc)
         if not axes:
             return x.like(aval)
-        if math.prod(x.aval.shape) == 0 and not typed:
-            raise Unsupported("nothing to choose from")
+        if math.prod(x.aval.shape) == 0:
+            empty = identity(getattr(np, ufunc), aval.dtype)
+            return w._constant(empty, aval.update(shape=())).like(aval)
         if all(x.aval.shape[d] == 1 for d in axes):
-            return _in_shape(w, x, aval, tuple(aval.shape))
+            return in_shape(w, x, aval, tuple(aval.shape))
         if ufunc == "add" and aval.dtype.kind == "f":
             found = _sum(w, x, aval, axes)
             if found is not None:
@@ -199,8 +188,10 @@ def _extreme(w: Writer, which: Value, no: Value, yes: Value) -> str | None:
 def _select(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     which, *cases = ins
     aval = eqn.outvars[0].aval
-    if which.aval.dtype != np.bool_ or len(cases) != 2:
-        raise Unsupported("a choice of many")
+    if len(cases) == 1:
+        return cases[0]
+    if which.aval.dtype != np.bool_:
+        return _choice(w, aval, which, cases)
     no, yes = cases
     shape = sizes.broadcast(which.shape, no.shape, yes.shape)
     extreme = _extreme(w, which, no, yes) if aval.dtype.kind == "f" and shape == no.shape else None
@@ -210,6 +201,15 @@ def _select(w: Writer, eqn: Any, ins: list[Value]) -> Value:
         return w._emit(f"{w._array(yes)} if {which.text} else {w._array(no)}", aval, shape, ins, 0.5)
     text = f"_chosen({w._array(which)}, {w._array(yes)}, {w._array(no)}, {w._dtype(aval.dtype)})"
     return w._emit(text, aval, shape, ins, 3.0)
+
+
+def _choice(w: Writer, aval: Any, which: Value, cases: Sequence[Value]) -> Value:
+    """One of many values, by its number."""
+    shape = sizes.broadcast(which.shape, *[v.shape for v in cases])
+    text = w._array(cases[0])
+    for k, case in enumerate(cases[1:], 1):
+        text = f"np.where({w._array(which)} == {k}, {w._array(case)}, {text})"
+    return w._emit(text if shape else f"{text}[()]", aval, shape, [which, *cases], 5.0 * len(cases))
 
 
 def _iota(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -232,14 +232,7 @@ def _concatenate(w: Writer, eqn: Any, ins: list[Value]) -> Value:
 
 def _product(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     (contract, batch), aval = eqn.params["dimension_numbers"], eqn.outvars[0].aval
-    wanted = eqn.params["preferred_element_type"]
-    if any(v.aval.dtype != aval.dtype for v in ins) or (
-        wanted is not None and np.dtype(wanted) != aval.dtype
-    ):
-        raise Unsupported("a product of mixed types")
-    if aval.dtype.kind != "f":
-        raise Unsupported("a product of integers")
-    a, b = (w._whole(v) for v in ins)
+    a, b = (w._whole(converted(w, v, v.aval.update(dtype=aval.dtype))) for v in ins)
     inner = math.prod(a.aval.shape[d] for d in contract[0])
     w.products.append((*aval.shape, inner))
     free = [
@@ -268,32 +261,11 @@ def _ordered(w: Writer, x: Value, order: tuple[int, ...], shape: tuple[int, ...]
     return text
 
 
-def _power(w: Writer, eqn: Any, ins: list[Value]) -> Value:
-    (x,), y, aval = ins, eqn.params["y"], eqn.outvars[0].aval
-    if y == 2:
-        text = f"np.square({x.text})"
-    elif y == 3:
-        text = f"np.multiply(np.square({x.text}), {x.text})"
-    elif y == -1 and aval.dtype.kind == "f":
-        text = f"np.divide(1.0, {x.text})"
-    elif y == -2 and aval.dtype.kind == "f":
-        text = f"np.divide(1.0, np.square({x.text}))"
-    else:
-        raise Unsupported("integer_pow")
-    return w._emit(text, aval, x.shape, [x], 1.8)
-
-
 def _by_xla(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     (x,), aval = ins, eqn.outvars[0].aval
     return w._emit(
         f"_by_xla({w._named(eqn.primitive)}, {w._array(x)})", aval, x.shape, ins, 20.0, (x.shape, 1e-3)
     )
-
-
-def _round(w: Writer, eqn: Any, ins: list[Value]) -> Value:
-    if int(eqn.params["rounding_method"]) != 1:
-        raise Unsupported("round")
-    return w._emit(f"np.rint({ins[0].text})", eqn.outvars[0].aval, ins[0].shape, ins, 0.9)
 
 
 def _padding(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -325,57 +297,6 @@ def _dynamic_update_slice(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     return w._emit(text, aval, aval.shape, [x, block, *ins[2:]], 2.5)
 
 
-def _along(w: Writer, eqn: Any, x: Value, at: Value) -> tuple[int, str, Value]:
-    """The dimension in which a gather or scatter looks up single elements or whole slices, as an index of numpy's."""
-    d = eqn.params["dimension_numbers"]
-    scatter = hasattr(d, "update_window_dims")
-    batch = tuple(d.operand_batching_dims)
-    where = tuple(d.scatter_dims_to_operand_dims if scatter else d.start_index_map)
-    gone = tuple(d.inserted_window_dims if scatter else d.collapsed_slice_dims)
-    offset = tuple(d.update_window_dims if scatter else d.offset_dims)
-    rows = tuple(d.scatter_indices_batching_dims if scatter else d.start_indices_batching_dims)
-    mode = str(eqn.params["mode"])
-    if len(where) != 1 or gone != where or not ("CLIP" in mode or "PROMISE" in mode):
-        raise Unsupported("gather")
-    (axis,), rank, count = where, x.aval.ndim, at.aval.ndim - 1
-    if at.aval.shape[-1] != 1 or x.aval.shape[axis] == 0:
-        raise Unsupported("gather")
-    at = w._whole(at)
-    index = _in_shape(w, at, at.aval, tuple(at.aval.shape[:-1]))
-    rest = [dim for dim in range(rank) if dim != axis]
-    if not batch:
-        if not scatter and any(eqn.params["slice_sizes"][dim] != x.aval.shape[dim] for dim in rest):
-            raise Unsupported("gather")
-        if offset != (*range(axis), *range(axis + count, rank - 1 + count)):
-            raise Unsupported("gather")
-        others = "(" + "slice(None), " * axis + ")"
-    else:
-        if offset or count != rank or list(batch) != rest or list(rows) != rest:
-            raise Unsupported("gather")
-        others = f"_grids({sizes.text(tuple(x.aval.shape))}, {axis})"
-        if sizes.is_known(tuple(x.aval.shape)):
-            w.names[name := f"g{len(w.names)}"] = eval(others, w.names)
-            others = name
-    return axis, others, index
-
-
-def _gather(w: Writer, eqn: Any, ins: list[Value]) -> Value:
-    x, aval = w._whole(ins[0]), eqn.outvars[0].aval
-    axis, others, at = _along(w, eqn, x, ins[1])
-    if eqn.params["dimension_numbers"].operand_batching_dims:
-        return w._emit(
-            f"_take_along({w._array(x)}, {axis}, {others}, {w._array(at)})", aval, aval.shape, [x, at], 5.0
-        )
-    return w._emit(f"{w._array(x)}.take({w._array(at)}, {axis}, mode='clip')", aval, aval.shape, [x, at], 1.0)
-
-
-def _scatter_add(w: Writer, eqn: Any, ins: list[Value]) -> Value:
-    x, update, aval = w._whole(ins[0]), w._whole(ins[2]), eqn.outvars[0].aval
-    axis, others, at = _along(w, eqn, x, ins[1])
-    text = f"_add_along({w._array(x)}, {axis}, {others}, {w._array(at)}, {w._array(update)})"
-    return w._emit(text, aval, aval.shape, [x, at, update], 8.0, (update.aval.shape, 0.01))
-
-
 def _stack(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     parts, aval = [w._whole(v) for v in ins], eqn.outvars[0].aval
     axis = eqn.params["axis"]
@@ -390,11 +311,39 @@ def _unstack(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
 
 
 def _sort(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
-    if len(ins) != 1:
-        raise Unsupported("sorting by keys")
+    dim, keys = eqn.params["dimension"], eqn.params["num_keys"]
+    if len(ins) > 1:
+        each = (eqn.outvars[0].aval.shape, 0.03 * len(ins))
+        return w._call(_sorted, eqn, ins, 10.0, each, dim=dim, keys=keys)
     x, aval = w._whole(ins[0]), eqn.outvars[0].aval
-    text = f"np.sort({w._array(x)}, {eqn.params['dimension']})"
+    text = f"np.sort({w._array(x)}, {dim})"
     return [w._emit(text, aval, aval.shape, [x], 4.0, (aval.shape, 0.01))]
+
+
+def _sorted(*arrays: np.ndarray, dim: int, keys: int) -> tuple[np.ndarray, ...]:
+    """Stable, by some of the arrays."""
+    by = arrays[0]
+    order = np.argsort(by, dim, kind="stable") if keys == 1 else np.lexsort(arrays[:keys][::-1], dim)
+    return tuple([np.take_along_axis(x, order, dim) for x in arrays])
+
+
+def _top_k(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
+    axis = eqn.params.get("axis", ins[0].aval.ndim - 1)
+    how = {"k": eqn.params["k"], "axis": axis, "dtype": eqn.outvars[1].aval.dtype}
+    return w._call(_largest, eqn, ins, 15.0, (ins[0].aval.shape, 0.03), **how)
+
+
+def _largest(x: np.ndarray, *, k: int, axis: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The largest numbers, NaN first, then those with the lowest index; and their indices."""
+    x = x.swapaxes(axis, -1)
+    order = (
+        np.argsort(x[..., ::-1], -1, kind="stable")[..., : -k - 1 : -1]
+        if k
+        else np.zeros((*x.shape[:-1], 0), int)
+    )
+    order = x.shape[-1] - 1 - order
+    found = np.take_along_axis(x, order, -1)
+    return found.swapaxes(axis, -1), order.astype(dtype).swapaxes(axis, -1)
 
 
 def _size(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -412,9 +361,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "argmin": _arg("argmin"),
     "broadcast_in_dim": _broadcast,
     "concatenate": _concatenate,
-    "convert_element_type": _convert,
     "copy": _same,
     "copy_p": _same,
+    "cumlogsumexp": _cumulative("logaddexp"),
     "cummax": _cumulative("maximum"),
     "cummin": _cumulative("minimum"),
     "cumprod": _cumulative("multiply"),
@@ -427,21 +376,18 @@ RULES: dict[str, Callable[..., Any]] = {
     "erf_inv": _by_xla,
     "erfc": _by_xla,
     "expand_dims": _reshape,
-    "gather": _gather,
-    "integer_pow": _power,
     "iota": _iota,
     "optimization_barrier": _same,
     "pad": _padding,
-    "reduce_and": _reducing("logical_and", "b"),
+    "reduce_and": _reducing("bitwise_and", "biu"),
     "reduce_max": _reducing("maximum", "biuf"),
     "reduce_min": _reducing("minimum", "biuf"),
-    "reduce_or": _reducing("logical_or", "b"),
-    "reduce_prod": _reducing("multiply", "iuf", typed=True),
-    "reduce_sum": _reducing("add", "iuf", typed=True),
+    "reduce_or": _reducing("bitwise_or", "biu"),
+    "reduce_prod": _reducing("multiply", "iufc", typed=True),
+    "reduce_sum": _reducing("add", "iufc", typed=True),
+    "reduce_xor": _reducing("bitwise_xor", "biu"),
     "reshape": _reshape,
     "rev": _reverse,
-    "round": _round,
-    "scatter-add": _scatter_add,
     "select_n": _select,
     "slice": _slice,
     "sort": _sort,
@@ -449,6 +395,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "squeeze": _reshape,
     "stack": _stack,
     "stop_gradient": _same,
+    "top_k": _top_k,
     "transpose": _transpose,
     "unstack": _unstack,
 }

@@ -13,19 +13,47 @@ import jax
 import numpy as np
 
 from ..._array import tracing
+from ..._array.value import HOST
 from ..._base import lowering, sizes
 from ..._base.jaxprs import inlined, pruned, walk
 from ..elements import ELEMENTS
+from .arithmetic import ARITHMETIC_RULES, converted
+from .control import CONTROL
+from .factors import FACTORS
 from .helpers import HELPERS
+from .indexing import INDEXING
 from .primitives import RULES
-from .values import DTYPES, Unsupported, Value
+from .values import DTYPES, KEPT, LOW, Unsupported, Value
+from .windows import WINDOWS
 
 __all__ = ["Program", "Writer"]
+
+
+_RULES = {**ARITHMETIC_RULES, **CONTROL, **FACTORS, **INDEXING, **RULES, **WINDOWS}
+
+#: what only moves elements, or looks at its types itself: it takes float16 and bfloat16 as they are
+_MOVING = frozenset(CONTROL) | {
+    "bitcast_convert_type", "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "copy_p",
+    "dynamic_slice", "dynamic_update_slice", "expand_dims", "gather", "optimization_barrier", "pad", "reshape", "rev",
+    "scatter", "select_n", "slice", "split", "squeeze", "stack", "stop_gradient", "transpose", "unstack",
+}  # fmt: skip
 
 
 def _folds(shape: Any) -> bool:
     """Whether a constant of this shape is computed when the program is written, and kept."""
     return sizes.is_known(tuple(shape)) and math.prod(shape) <= 1 << 14
+
+
+class Symbol(NamedTuple):
+    """A parameter that is one of the symbols."""
+
+    name: str
+
+
+def _has_symbols(value: Any) -> bool:
+    return isinstance(value, Symbol) or (
+        any(map(_has_symbols, value)) if isinstance(value, tuple) else sizes.is_symbol(value)
+    )
 
 
 @dataclass
@@ -52,10 +80,12 @@ class Program(NamedTuple):
         run: a function of the symbols and then the arrays and numbers, to an array or a tuple of them.
         facts: a function of the symbols: microseconds that it takes, by an estimate, the elements of its largest array,
             and the multiply-adds of its largest product.
+        is_kept: whether its arguments and results are of types that small values in numpy have.
     """
 
     run: Callable[..., Any]
     facts: Callable[..., tuple[float, int, int]]
+    is_kept: bool
 
 
 class Writer:
@@ -64,12 +94,14 @@ class Writer:
     Args:
         closed: the jaxpr. Some sizes in it may be symbols.
         kind: of what the function gives, an array or a tuple of them.
+        symbols: how many symbols there are.
 
     Raises:
         Unsupported: for what is not written in numpy.
     """
 
-    def __init__(self, closed: Any, kind: type) -> None:
+    def __init__(self, closed: Any, kind: type, symbols: int) -> None:
+        self.symbols = tuple([Symbol(f"n{k}") for k in range(symbols)])
         self.names: dict[str, Any] = dict(HELPERS)
         self.lines: list[Line] = []
         #: of each line microseconds beside those for each element, and shapes with microseconds for each element
@@ -83,19 +115,18 @@ class Writer:
         self.made: dict[str, tuple[str, list[Value], Any]] = {}
         inputs = [Value(f"a{k}", self._checked(a), a.shape) for k, a in enumerate(closed.in_avals)]
         self.inputs = [value.text for value in inputs]
-        if all(a.weak_type for a in closed.in_avals):
-            raise Unsupported("numbers alone")
         self.outs = [self._whole(out) for out in self._run(closed, inputs)]
         self.kind = kind
+        self.is_kept = all(aval.dtype in KEPT for aval in (*closed.in_avals, *closed.out_avals))
 
-    def program(self, symbols: int) -> Program:
-        """The program, with so many symbols."""
+    def program(self) -> Program:
+        """The program."""
         live = {out.line for out in self.outs if out.line is not None}
         for number in reversed(range(len(self.lines))):
             if number in live:
                 live |= self.lines[number].needs
-        names = [f"n{k}" for k in range(symbols)]
-        results = ", ".join(self._array(out) for out in self.outs)
+        names = [symbol.name for symbol in self.symbols]
+        results = ", ".join(map(self._result, self.outs))
         source = [
             f"def program({', '.join([*names, *self.inputs])}):",
             *self._body(live),
@@ -105,7 +136,8 @@ class Writer:
         ]
         made: dict[str, Any] = {}
         exec(compile("\n".join(source), "<host program>", "exec"), made)
-        return Program(*[self._closed(made[name].__code__) for name in ("program", "facts")])
+        run, facts = [self._closed(made[name].__code__) for name in ("program", "facts")]
+        return Program(run, facts, self.is_kept)
 
     def _body(self, live: set[int]) -> list[str]:
         """The lines. Some overwrite a value of elements that only such lines use, and none later. What no later line
@@ -136,6 +168,10 @@ class Writer:
     def _closed(self, code: Any) -> FunctionType:
         """A function that holds what its code names; most of the names are of what is computed already."""
         return FunctionType(code, {name: self.names[name] for name in code.co_names if name in self.names})
+
+    def _result(self, out: Value) -> str:
+        text, of_host = self._array(out), out.aval.dtype.type in HOST
+        return text if out.shape or of_host else f"np.asarray({text})"
 
     def _facts(self, live: set[int]) -> str:
         once = sum(self.costs[n][0] for n in live)
@@ -184,35 +220,70 @@ class Writer:
             given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
             with tracing.x64():
                 return self._run(jax.make_jaxpr(partial(formula, **eqn.params))(*given), ins)
-        if name == "cond" and ins[0].const is not None:
-            return self._run(eqn.params["branches"][int(ins[0].const)], ins[1:])
         for var in eqn.outvars:
             self._checked(var.aval)
-        outs = self._primitive(name, eqn, ins)
+        avals = [x.aval for x in (*ins, *eqn.outvars)]
+        is_low = name not in _MOVING and any(aval.dtype in LOW for aval in avals)
+        if is_low and name == "nextafter":
+            raise Unsupported(name)
+        outs = self._in_float32(name, eqn, ins) if is_low else self._primitive(name, eqn, ins)
         if len(outs) == 1 and outs[0].const is None and outs[0].text not in self.made:
             self.made[outs[0].text] = name, ins, eqn.params
         return outs
 
-    def _called(self, how: lowering.AtOnce, eqn: Any, ins: list[Value]) -> list[Value]:
+    def _in_float32(self, name: str, eqn: Any, ins: list[Value]) -> list[Value]:
+        """An operation on float16 or bfloat16: in float32, and rounded."""
+        from jax.extend.core import Var
+
+        def wide(aval: Any) -> Any:
+            return aval.update(dtype=np.dtype(np.float32)) if aval.dtype in LOW else aval
+
+        ins = [converted(self, v, wide(v.aval)) for v in ins]
+        found = self._primitive(name, eqn.replace(outvars=[Var(wide(v.aval)) for v in eqn.outvars]), ins)
+        return [converted(self, v, var.aval) for v, var in zip(found, eqn.outvars, strict=True)]
+
+    def _called(self, by: lowering.AtOnce, eqn: Any, ins: list[Value]) -> list[Value]:
         """A primitive that something else computes."""
-        arrays = [self._whole(v) for v in ins]
-        params = ", ".join(f"{name}={self._parameter(value)}" for name, value in eqn.params.items())
-        text = f"{self._named(how.way)}(({', '.join(map(self._array, arrays))},), {params})"
         for var in eqn.outvars:
             self._checked(var.aval)
+        return self._call(lambda *arrays, **how: by.way(arrays, **how), eqn, ins, by.time, **eqn.params)
+
+    def _call(
+        self, fn: Callable[..., Any], eqn: Any, ins: list[Value], once: float, *each: Any, **how: Any
+    ) -> list[Value]:
+        """The results of ``fn(*arrays, **how)``; what it costs as for `_emit`. Sizes in ``how`` may be symbols."""
+        arrays = [converted(self, v, v.aval.update(weak_type=False)) for v in map(self._whole, ins)]
+        given = [
+            *map(self._array, arrays),
+            *[f"{name}={self._parameter(value)}" for name, value in how.items()],
+        ]
+        text = f"{self._named(fn)}({', '.join(given)})"
         avals = [var.aval for var in eqn.outvars]
         if not eqn.primitive.multiple_results:
-            return [self._emit(text, avals[0], avals[0].shape, arrays, how.time)]
-        made = self._emit(text, avals[0], avals[0].shape, arrays, how.time)
+            return [self._emit(text, avals[0], avals[0].shape, arrays, once, *each)]
+        made = self._line(text, (1,), arrays, once, *each)
         return [
             self._emit(f"{made.text}[{k}]", aval, aval.shape, [made], 0.1) for k, aval in enumerate(avals)
         ]
 
+    def _inner(self, closed: Any) -> tuple[Callable[..., Any], tuple[float, list[tuple[Any, float]]]]:
+        """A program within this one, as a function of the symbols and the arrays to a tuple.
+
+        Also what it costs: microseconds, and shapes with microseconds for each element.
+        """
+        inner = Writer(closed, tuple, len(self.symbols))
+        self.shapes |= inner.shapes
+        self.products += inner.products
+        once = sum(cost for cost, _ in inner.costs)
+        return inner.program().run, (once, [part for _, each in inner.costs for part in each])
+
     def _parameter(self, value: Any) -> str:
         """Text of a parameter, in which sizes may be symbols."""
+        if isinstance(value, Symbol):
+            return value.name
         if sizes.is_symbol(value):
             return sizes.text(value)
-        if not (isinstance(value, tuple) and sizes.has_symbols(value)):
+        if not (isinstance(value, tuple) and _has_symbols(value)):
             return self._named(value)
         parts = f"({', '.join(map(self._parameter, value))},)"
         return f"{self._named(type(value))}._make({parts})" if hasattr(value, "_make") else parts
@@ -230,9 +301,7 @@ class Writer:
             v.const is not None and v.const.ndim == 0 and v.const == -np.inf for v in ins
         ):
             return [next(v for v in ins if v.const is None or v.const.ndim or v.const != -np.inf)]
-        if element is not None:
-            if any(v.aval.dtype.kind not in element.kinds for v in ins):
-                raise Unsupported(name)
+        if element is not None and all(v.aval.dtype.kind in element.kinds for v in ins):
             shape = sizes.broadcast(*[v.shape for v in ins])
             operands = [self._operand(v, shape) for v in ins]
             made = self._emit(element.numpy.format(*operands), aval, shape, ins, 0.9)
@@ -244,7 +313,7 @@ class Writer:
                 }
                 self.lines[made.line].over = {m: text for m, text in over.items() if text}
             return [made]
-        rule = RULES.get(name)
+        rule = _RULES.get(name)
         if rule is None:
             raise Unsupported(name)
         found = rule(self, eqn, ins)
@@ -262,14 +331,17 @@ class Writer:
             with np.errstate(all="ignore"):
                 return self._constant_like(eval(text, self.names), aval)
         known = self.seen.get((text, aval.dtype))
-        if known is not None:
-            return Value(known.text, aval, shape, None, known.line)
+        if known is None:
+            known = self.seen[text, aval.dtype] = self._line(text, shape, needs, once, *each)
+        return Value(known.text, aval, shape, None, known.line)
+
+    def _line(self, text: str, shape: Any, needs: Sequence[Value], once: float, *each: Any) -> Value:
+        """As `_emit`, of anything."""
         lines = {v.line for v in needs if v.line is not None}
         name = f"v{len(self.lines)}"
         self.lines.append(Line(name, text, lines))
         self.costs.append((once if shape else min(once, 0.5), [(tuple(shape), 0.4e-3), *each]))
-        made = self.seen[text, aval.dtype] = Value(name, aval, shape, None, len(self.lines) - 1)
-        return made
+        return Value(name, None, shape, None, len(self.lines) - 1)
 
     def _constant_like(self, value: Any, aval: Any) -> Value:
         if np.ndim(value) and value.dtype != aval.dtype:
