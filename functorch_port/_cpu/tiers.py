@@ -67,7 +67,7 @@ class Tiered:
 
     def __init__(self, bound: numpy_programs.Bound) -> None:
         self.bound = bound
-        self.left = price(1) / tuning.compilation_share  # sequences come first
+        self.left = price(1, 1.0)  # sequences come first
 
     def loss(self) -> float:
         """Microseconds that a run takes longer than that of a compiled program, by an estimate."""
@@ -84,11 +84,16 @@ def loss(calls: Sequence[Any], operations: int) -> float:
     return tuning.operation_time * operations + 2 * sum(times)  # backward takes twice as long
 
 
-def price(operations: int) -> float:
-    """Microseconds that may be lost before so many operations are compiled as one program."""
+def price(operations: int, share: float | None = None) -> float:
+    """Microseconds that may be lost before so many operations are compiled as one program.
+
+    Args:
+        share: of what the compilation takes; None for that of `tuning`.
+    """
     if tuning.tier == "numpy":
         return float("inf")
-    return tuning.compilation_share * (tuning.compilation_time + tuning.compilation_each * operations)
+    share = tuning.compilation_share if share is None else share
+    return share * (tuning.compilation_time + tuning.compilation_each * operations)
 
 
 def tiered(plan: Any, values: Sequence[Any]) -> Tiered | None:
