@@ -24,9 +24,10 @@ from .._base import memory
 from .._base.bounded import Bounded
 from .._base.references import counts
 from .._base.tuning import tuning
+from .._tensor import once
 from .._tensor.avals import avals_of
 from .._tensor.plan import Plan
-from .._tensor.pullback import Pullback, pullback_of
+from .._tensor.pullback import Pullback
 from . import deferred, tiers
 from .compiler_options import Jitted
 from .deferred import Call, Deferred, scope, unrun
@@ -293,9 +294,9 @@ def replayed(forward: Forward, arguments: Iterator[Any]) -> tuple[list[Sequence[
     for plan, mask, places, _ in forward:
         values = taken(places, arguments, results)
         if mask is None:
-            out, pullback = plan.fn(*values), None
+            out, pullback = once.run(plan, values), None
         else:
-            out, pullback = pullback_of(plan.fn, mask, values)
+            out, pullback = once.run_recorded(plan, mask, values)
         results.append(out if isinstance(out, tuple | list) else (out,))
         pullbacks.append(pullback)
     return results, pullbacks

@@ -12,9 +12,8 @@ from jax import lax
 
 from .._array import tracing
 from .._array.symbolic import SymNumber
-from .._tensor import grad_mode
+from .._tensor import grad_mode, once
 from .._tensor.plan import Plan
-from .._tensor.pullback import pullback_of
 from .._tensor.tensor import Tensor
 from .opnode import edges_of, node_class
 from .results import has_gradient, recorded, unrecorded
@@ -43,12 +42,12 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     if plan.check is not None:
         plan.check(*values)
     if not (records and _grad.enabled and plan.differentiable):
-        return unrecorded(plan, plan.fn(*values))
+        return unrecorded(plan, once.run(plan, values))
     edges, mask = edges_of(dyn)
     tracing.overlay.note_edges(dyn, edges)
     # what has no history here (`detach`, `no_grad`) has none for a second derivative either, which is JAX's
     values = [v if m else _stopped(v) for v, m in zip(values, mask, strict=True)]
-    out, pull = pullback_of(plan.fn, mask, values)
+    out, pull = once.run_recorded(plan, mask, values)
     node = node_class(plan.node)(plan, mask, edges, tuple(values), out)
     node.pull = pull
     return recorded(plan, node, out, dyn)

@@ -18,6 +18,7 @@ __all__ = [
     "Residuals",
     "conj",
     "forward_and_pullback",
+    "kept_pullback",
     "pull",
     "pull_kept",
     "pullback_of",
@@ -117,10 +118,17 @@ def forward_and_pullback(fn: Callable[..., Any], mask: Sequence[bool], *values: 
     return out, Kept(arrays, Residuals(tree, sources, outs, pullback.many, len(values)))
 
 
+def kept_pullback(residuals: Residuals, inputs: Sequence[Any], arrays: Sequence[Any]) -> Pullback:
+    """The pullback, put together again from the inputs and the arrays that were kept."""
+    kept = iter(arrays)
+    pull = jax.tree.unflatten(residuals.tree, [next(kept) if s < 0 else inputs[s] for s in residuals.sources])
+    return Pullback(pull, residuals.outs, residuals.many)
+
+
 def pull_kept(residuals: Residuals, holes: Sequence[bool], *args: Any) -> Any:
     """As `pull`. ``args`` are the inputs, the arrays kept, then gradients of the outputs but ``holes``."""
-    tree, sources, outs, many, inputs = residuals
-    count = inputs + sources.count(-1)
-    kept, grads = iter(args[inputs:count]), iter(args[count:])
-    pull = jax.tree.unflatten(tree, [next(kept) if s < 0 else args[s] for s in sources])
-    return Pullback(pull, outs, many)([None if hole else next(grads) for hole in holes])
+    inputs = residuals.inputs
+    count = inputs + residuals.sources.count(-1)
+    grads = iter(args[count:])
+    pullback = kept_pullback(residuals, args[:inputs], args[inputs:count])
+    return pullback([None if hole else next(grads) for hole in holes])
