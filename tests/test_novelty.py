@@ -69,11 +69,16 @@ def test_a_case_that_did_not_end_has_no_difference():
 
 
 def test_faults_end_the_benchmark_after_the_page_is_written(tmp_path):
-    results = {"program: graphs": result(torch=turn(1.0), cold=turn(9.0), warm=turn(2.0), faults=["cold: 3"])}
+    results = {
+        "program: graphs": result(
+            torch=turn(1.0), cold=turn(9.0, peak=3e8), warm=turn(2.0), faults=["cold: 3"]
+        )
+    }
     with pytest.raises(SystemExit, match="program: graphs, cold: 3"):
         novelty.write(tmp_path, results)
     lines = (tmp_path / "novelty.md").read_text().splitlines()
-    assert "| graphs | 1 | 9 | 2 | **9.00 (6)** | 2.00 (3) | 7 | 7 | 100 | 100 |" in lines
+    assert "| graphs | 1 | 9 | 2 | **9.00 (6)** | 2.00 (3) | 7 | 7 |" in lines
+    assert "| graphs | 1 | 9 | 2 | 100 | **300** | 100 |" in lines
     assert (tmp_path / "novelty.png").exists()
 
 
