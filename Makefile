@@ -44,8 +44,8 @@ stubs: .venv-test/installed  ## write the type stubs (*.pyi) from the table of o
 bench: .venv-test/installed  ## run the benchmarks: JSON and plots under benchmarks/results/
 	$(TEST) benchmarks/run.py $(ARGS)
 
-speed: .venv-test/installed  ## compare models, operations and optimizers with PyTorch and JAX by hand: writes docs/*speed.md and README's table
-	$(TEST) benchmarks/run.py --only suite operations optim $(ARGS)
+speed: .venv-test/installed  ## compare models, operations, optimizers and what is new with PyTorch: writes docs/*speed.md, docs/novelty.md, README's table
+	$(TEST) benchmarks/run.py --only suite operations optim novelty $(ARGS)
 	$(TEST) benchmarks/publish.py
 
 examples: .venv-test/installed  ## run every example with PyTorch and with this package: writes examples/README.md

@@ -173,15 +173,16 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     return {"median": middle, "quartile_low": low, "quartile_high": high, "best": min(values)}
 
 
-def fresh_process(script: str, *arguments: str, **variables: str) -> Any:
+def fresh_process(script: str, *arguments: str, limit: float | None = None, **variables: str) -> Any:
     """What ``python SCRIPT ARGUMENTS`` prints as JSON in its last line, in a process without cached programs unless
-    the environment ``variables`` say otherwise.
+    the environment ``variables`` say otherwise. Beyond ``limit`` seconds it is ended, and `subprocess.TimeoutExpired`
+    raised.
     """
     command = [sys.executable, script, *arguments]
     settings = {**os.environ, "JAX_PLATFORMS": "cpu", "FUNCTORCH_PORT_CACHE": "0", **variables}
     root = str(Path(__file__).parents[1])
     settings["PYTHONPATH"] = os.pathsep.join(filter(None, [root, settings.get("PYTHONPATH")]))
-    done = subprocess.run(command, capture_output=True, text=True, env=settings)
+    done = subprocess.run(command, capture_output=True, text=True, env=settings, timeout=limit)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Put what ``run.py --only suite operations optim`` found into docs/, and its table into README.md (`make speed`)."""
+"""Put what `make speed` measured (``run.py --only ...``) into docs/, and its table into README.md."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ PAGES = {
     "operations.png": "operations.png",
     "optim_step.md": "optim_speed.md",
     "optim_step.png": "optim_step.png",
+    "novelty.md": "novelty.md",
+    "novelty.png": "novelty.png",
 }
 START, END = "<!-- speed: by `make speed` -->\n", "<!-- end of speed -->\n"
 LEAD = """\

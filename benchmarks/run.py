@@ -26,6 +26,7 @@ BENCHMARKS = {
     "recurrent": "recurrent",
     "depth": "depth",
     "batch": "batch",
+    "novelty": "novelty",
 }
 EPILOG = """\
 what is measured
@@ -48,6 +49,8 @@ what is measured
            compiled
   startup  seconds to the first step in a fresh process, without and with cached programs
   imports  seconds of `import functorch_port` in a fresh process, beside jax, numpy and optax
+  novelty  what something new costs: programs whose shapes come once, first steps, the examples as scripts, memory
+           over 2,000 shapes; torch, functorch_port with an empty cache of programs and with a filled one
   files    saving and loading a checkpoint of 2 GB beside torch: seconds, and memory beyond the tensors
 
 how it is measured
@@ -61,6 +64,8 @@ examples
   python benchmarks/run.py --quick                  all of it, roughly, in about five
   python benchmarks/run.py --only step --rounds 40  step times with tighter quartiles
   python benchmarks/run.py --threads 1              everybody on one core
+  python benchmarks/run.py --only novelty --models graphs first
+                                                    one program, and the first steps of all models
 """
 
 
@@ -87,7 +92,7 @@ def arguments() -> argparse.Namespace:
         nargs="+",
         default=[],
         metavar="PART",
-        help="those models of the suite, operations, or cases of the optimizers whose names have this part",
+        help="those models of the suite, operations, cases of the optimizers or of novelty whose names have this part",
     )
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results", help="folder for JSON and PNG"

@@ -67,8 +67,6 @@ def contestants(name: str, torch_compile: bool) -> list[str]:
 
 def set_up_job(job: Any, who: str) -> tuple[Any, dict[str, Any]]:
     """The same for a contestant that runs PyTorch's words."""
-    import jax
-
     lib = networks.library("torch" if who.startswith("torch") else "functorch_port")
     compiled = who in ("torch.compile", "compiled")
     if who == "torch.compile":
@@ -76,6 +74,7 @@ def set_up_job(job: Any, who: str) -> tuple[Any, dict[str, Any]]:
     made = job.set_up(lib, lib.torch.compile if compiled else None)
     if who.startswith("torch"):
         return made, dict.fromkeys(KINDS, lambda result: None)
+    import jax
 
     def wait(tensors: Iterable[Any]) -> None:
         """Wherever they are: nothing is moved."""
