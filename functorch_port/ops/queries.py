@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._array import storage, tracing
@@ -123,7 +124,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     pairs = zip(self.numpy(force=True).reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True)
     values = np.array([callable(a, b) for a, b in pairs]).reshape(self.shape)
     with tracing.x64():
-        self._set_value(storage.jax.numpy.asarray(values, self._value.dtype))
+        self._set_value(jnp.asarray(values, self._value.dtype))
     return self
 
 
@@ -133,7 +134,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     parts = [np.broadcast_to(t.numpy(force=True), self.shape).reshape(-1).tolist() for t in (self, x, y)]
     values = np.array([callable(*each) for each in zip(*parts, strict=True)]).reshape(self.shape)
     with tracing.x64():
-        self._set_value(storage.jax.numpy.asarray(values, self._value.dtype))
+        self._set_value(jnp.asarray(values, self._value.dtype))
     return self
 
 
