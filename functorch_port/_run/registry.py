@@ -45,10 +45,6 @@ def _kind(annotation: str) -> str:
     return _KINDS.get(annotation.split("|")[0].strip(), STATIC)
 
 
-#: how the names of this package's modules begin
-_PACKAGE = f"{__name__.partition('.')[0]}."
-
-
 @dataclass(eq=False, slots=True)
 class OpSpec:
     """What was registered about one operation.
@@ -120,11 +116,6 @@ class OpSpec:
         self.name = self.names[0]
         parts = self.name.split("_")
         self.node = self.node or "".join([part[:1].upper() + part[1:] for part in parts]) + "Backward0"
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether it is an operation of this package, which depends on nothing but its arguments and settings."""
-        return self.fn.__module__.startswith(_PACKAGE)
 
     @property
     def defaults(self) -> dict[str, Any]:
