@@ -163,7 +163,7 @@ class Tuning:
     product_deep: int = 256
     small_product_least: int = 1 << 12
     small_product_rows: int = 4
-    single_product: int = 1 << 22
+    single_product: int = 1 << 18
     recurrence_least: int = 1 << 12
     recurrence_steps: int = 4
     recurrence_part: int = 1 << 20

@@ -30,12 +30,13 @@ def _to_integers(x: Any, dtype: np.dtype) -> Any:
         float(info.min),
         float(info.max) + 1 if info.bits < 64 else 2.0 ** (info.bits - (info.min < 0)),
     )
-    inside = (x > low - 1) & (x < high) if info.bits < 32 or x.dtype.itemsize > 4 else (x >= low) & (x < high)
+    whole = np.trunc(x)
+    inside = (whole >= low) & (whole < high)
     if inside.all():
         return x.astype(dtype)
     out = np.where(inside, x, 0).astype(dtype)
     out[x >= high] = info.max
-    out[x < low] = info.min
+    out[whole < low] = info.min
     return out[()]
 
 

@@ -82,34 +82,32 @@ def ones_of(count: int, dtype: np.dtype) -> np.ndarray:
     return _many_ones(dtype, count.bit_length())[:count]
 
 
-def _sum_last(x: Any, shape: tuple[int, ...], kept: int, dtype: np.dtype) -> Any:
-    """The sums over all dimensions but the first ``kept``, as products with ones: a third of `numpy.add.reduce`'s time.
+#: elements from which on numpy's products start threads, which wait for each other where something else computes
+_THREADS = 8192
 
-    Long sums are added up in parts, and these in float64.
+
+def _sum_last(x: Any, shape: tuple[int, ...], kept: int, dtype: np.dtype) -> Any:
+    """The sums over all dimensions but the first ``kept``. Few are a product with ones, which takes a third of the time
+    that `numpy.add.reduce` takes; that adds up in pairs.
     """
     count, rest = math.prod(shape[kept:]), math.prod(shape[:kept])
-    part = tuning.row_part
-    if count <= part:
-        found = x.reshape(rest, count).dot(ones_of(count, dtype))
-    else:
-        rows, whole = x.reshape(rest, count), count // part * part
-        parts = rows[:, :whole].reshape(rest, -1, part).dot(ones_of(part, dtype))
-        found = parts.sum(1, np.float64) + rows[:, whole:].sum(1, np.float64)
-        found = found.astype(dtype)
+    rows = x.reshape(rest, count)
+    found = rows.dot(ones_of(count, dtype)) if x.size <= _THREADS else np.add.reduce(rows, 1)
     return found.reshape(shape[:kept]) if kept else found[0]
 
 
 def _sum_first(x: Any, shape: tuple[int, ...], gone: int, dtype: np.dtype) -> Any:
-    """The sums over the first dimensions, as `_sum_last`."""
+    """The sums over the first dimensions. Sums of very many are added up in parts, and these in float64."""
     count, rest = math.prod(shape[:gone]), math.prod(shape[gone:])
-    part = tuning.row_part
-    if count <= part:
-        found = ones_of(count, dtype).dot(x.reshape(count, rest))
+    rows, part = x.reshape(count, rest), tuning.row_part
+    if x.size <= _THREADS:
+        found = ones_of(count, dtype).dot(rows)
+    elif count <= part:
+        found = np.add.reduce(rows, 0)
     else:
-        rows, whole = x.reshape(count, rest), count // part * part
-        parts = ones_of(part, dtype).dot(rows[:whole].reshape(-1, part, rest))
-        found = parts.sum(0, np.float64) + rows[whole:].sum(0, np.float64)
-        found = found.astype(dtype)
+        whole = count // part * part
+        parts = np.add.reduce(rows[:whole].reshape(-1, part, rest), 1)
+        found = (parts.sum(0, np.float64) + rows[whole:].sum(0, np.float64)).astype(dtype)
     return found.reshape(shape[gone:])
 
 

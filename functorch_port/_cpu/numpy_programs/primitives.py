@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._base import sizes
-from ..._base.tuning import tuning
 from .arithmetic import converted
 from .helpers import ones_of
 from .values import Unsupported, Value, identity
@@ -118,7 +117,7 @@ def _sum(w: Writer, x: Value, aval: Any, axes: tuple[int, ...]) -> Value | None:
     if x.aval.dtype != aval.dtype or not (first or last):
         return None
     count, rest = math.prod(shape[d] for d in axes), math.prod(out)
-    if sizes.is_known((count, rest)) and count <= tuning.row_part:
+    if sizes.is_known((count, rest)) and count * rest <= 4096:
         w.names[ones := f"ones{aval.dtype.name}{count}"] = ones_of(count, aval.dtype)
         flat = (count,) if first and last else (rest, count) if last else (count, rest)
         text = w._array(x) if flat == shape else f"{w._array(x)}.reshape({flat})"
@@ -333,11 +332,23 @@ def _top_k(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
     return w._call(_largest, eqn, ins, 15.0, (ins[0].aval.shape, 0.03), **how)
 
 
+def _in_order(x: np.ndarray) -> np.ndarray:
+    """Integers with the order of the bits of floats."""
+    if x.dtype.kind in "biu":
+        return x
+    word = np.dtype(f"i{x.dtype.itemsize}")
+    bits = np.ascontiguousarray(x).view(word)
+    return bits ^ (bits >> (8 * word.itemsize - 1) & np.iinfo(word).max)
+
+
 def _largest(x: np.ndarray, *, k: int, axis: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """The largest numbers, NaN first, then those with the lowest index; and their indices."""
+    """The largest numbers, of equal ones those with the lowest index, and their indices. Floats have the order of their
+    bits: a NaN is the largest, or with a sign the smallest, and -0.0 is less than 0.0.
+    """
     x = x.swapaxes(axis, -1)
+    keys = _in_order(x)
     order = (
-        np.argsort(x[..., ::-1], -1, kind="stable")[..., : -k - 1 : -1]
+        np.argsort(keys[..., ::-1], -1, kind="stable")[..., : -k - 1 : -1]
         if k
         else np.zeros((*x.shape[:-1], 0), int)
     )
