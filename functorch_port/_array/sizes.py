@@ -121,7 +121,7 @@ class SymSize(SymNumber):
         self.dim, self.symbols = dim, symbols
 
     @property
-    def value(self) -> int:  # type: ignore[override, misc]
+    def value(self) -> int:  # type: ignore[override]
         return evaluated(self.dim, self.symbols.now)
 
     @property
@@ -133,7 +133,7 @@ class SymSize(SymNumber):
         return frozenset(size_key(name) for name in names_in(self.dim))
 
     @property
-    def rule(self) -> Any:
+    def rule(self) -> Any:  # type: ignore[override]
         code, names = _code(str(self.dim))
         return lambda env: eval(code, dict(_FUNCTIONS), {name: env[size_key(name)] for name in names})
 

@@ -309,10 +309,10 @@ def _inside(eqn: Any) -> bool:
 
 
 def small_sizes(closed: Any, symbols: Symbols) -> list[Any]:
-    """The sizes in a program that may be 0 or 1, where PyTorch may do something else than with others."""
+    """The sizes in a program that may be 0 or 1, or more, where PyTorch may do something else."""
     sizes = {n for eqn in operations([closed]) for v in eqn.outvars for n in getattr(v.aval, "shape", ())}
     padding = Padding(symbols, {})
-    return [n for n in sizes if is_symbolic_dim(n) and padding.bounds(n)[0] < 2]
+    return [n for n in sizes if is_symbolic_dim(n) and padding.bounds(n)[0] < 2 <= padding.bounds(n)[1]]
 
 
 def padded(
