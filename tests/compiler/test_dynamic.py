@@ -252,6 +252,20 @@ def test_convolution_along_a_marked_dimension():
     trains(model, lambda m, x: m(x).square().mean(), lambda n: (ft.randn(2, 3, n),), sizes=(20, 64, 7))
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.gru = nn.LSTM(6, 8, batch_first=True), nn.GRU(8, 4, batch_first=True)
+
+    def forward(self, x):
+        return self.gru(self.lstm(x)[0])[0]
+
+
+@pytest.mark.parametrize("shape", [lambda n: (n, 5, 6), lambda n: (4, n, 6)], ids=["batch", "time"])
+def test_recurrent_layers(shape):
+    trains(Recurrent, lambda m, x: m(x).square().mean(), lambda n: (ft.randn(shape(n)),), sizes=(20, 64, 3))
+
+
 def _next(m, x):
     return F.cross_entropy(m(x)[:, :-1].reshape(-1, 20), x[:, 1:].reshape(-1))
 
