@@ -139,7 +139,8 @@ def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any]) -> An
     if state is None:
         return None
     out = numpy_programs.run(state.bound.run, on_host(values))
-    if out is None:
+    if out is None:  # a number that does not fit, or no memory: the compiled one says it in PyTorch's words
+        plan.backend[(_kind(values),)] = False
         return None
     state.left -= state.loss()
     if state.left < 0 and not plan.view and not are_compiling():  # a program that has it may be on its way

@@ -203,6 +203,17 @@ def test_deterministic_algorithms_do_not_change_their_way(impatient: None) -> No
         ft.use_deterministic_algorithms(False)
 
 
+def test_products_of_nothing() -> None:
+    for shapes in (((5, 0), (0, 3)), ((0, 4), (4, 3)), ((2, 5, 0), (2, 0, 3)), ((0, 5, 4), (0, 4, 3))):
+        found = []
+        for lib in (ft, torch):
+            a, b = (lib.ones(*shape, requires_grad=True) for shape in shapes)
+            product = a @ b
+            product.sum().backward()
+            found.append([t.tolist() for t in (product.detach(), a.grad, b.grad)])
+        assert found[0] == found[1]
+
+
 def test_errors_are_pytorchs_at_new_sizes() -> None:
     for n in (50, 51, 52, 53):
         for lib in (ft, torch):

@@ -300,7 +300,7 @@ def _suits_convolution(x: Any, w: Any, how: Convolution) -> bool:
 
 
 def _suits_product(a: Any, b: Any, transposed: bool) -> bool:
-    return bool(a.dtype == b.dtype == np.float32)
+    return a.dtype == b.dtype == np.float32 and 0 not in (*a.shape, *b.shape)
 
 
 def _suits_recurrence(mode: str, x: Any, states: Any) -> bool:
