@@ -148,9 +148,11 @@ def for_numpy() -> Iterator[None]:
 def has_way(primitive: Primitive, *arguments: Any) -> bool:
     """Whether a platform has a way of its own for such arguments, in what is being traced.
 
-    None is for sizes that are not known.
+    No program of a platform is for sizes that are not known.
     """
-    if any(type(n) is not int for a in arguments for n in getattr(a, "shape", ())):
+    if _tracing.suits is _suits and any(
+        type(n) is not int for a in arguments for n in getattr(a, "shape", ())
+    ):
         return False
     ready()
     suits = _tracing.suits.get(primitive)
