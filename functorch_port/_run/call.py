@@ -10,13 +10,11 @@ import jax
 import numpy as np
 
 from .._array import executor, fits, placing, tracing
-from .._array.sizes import SymSize
 from .._array.symbolic import SymNumber
 from .._array.value import HOST
 from .._base import config, dtypes, inside, watch
 from .._base.bounded import Bounded
 from .._base.layout import SparseOperand
-from .._base.size import Size
 from .._base.tuning import tuning
 from .._tensor import errors, grad_mode, saved
 from .._tensor.avals import NUMBERS
@@ -233,7 +231,7 @@ def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
     return call  # type: ignore[return-value]
 
 
-_SYMBOLIC = (SymNumber, SymSize, tuple, Size)
+_SYMBOLIC = (SymNumber, tuple)
 
 
 def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:
@@ -347,7 +345,7 @@ def _static(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.item() if value.ndim == 0 else tuple(value.tolist())
     if isinstance(value, SymNumber):
-        return value.dim if type(value) is SymSize else value.concrete()
+        return value.concrete()
     if isinstance(value, np.generic):
         return value.item()
     return dtypes.PYTHON.get(value, value) if isinstance(value, type) else value

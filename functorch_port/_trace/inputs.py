@@ -15,7 +15,6 @@ from .._array.donation import own
 from .._array.storage import Storage
 from .._array.value import OTHERS, arrays_of
 from .._tensor.tensor import Tensor
-from .ends import padded_to
 from .places import Places
 from .source import Source
 
@@ -47,12 +46,9 @@ class Numbers:
         fixed: the names of those whose value must stay.
         predicates: tests that the function branched on, with their outcomes.
         inputs: the names of those that are inputs.
-        sizes: names of those that are sizes of arguments, each with the number of an argument and of its dimension.
     """
 
-    __slots__ = (
-        "_arrays", "_seen", "arguments", "fixed", "held", "inputs", "now", "places", "predicates", "sizes",
-    )  # fmt: skip
+    __slots__ = ("_arrays", "_seen", "arguments", "fixed", "held", "inputs", "now", "places", "predicates")
 
     def __init__(
         self,
@@ -61,10 +57,9 @@ class Numbers:
         fixed: Collection[Any],
         predicates: Sequence[tuple[Callable[[dict[Any, Any]], Any], bool]],
         inputs: Sequence[Any],
-        sizes: Sequence[tuple[Any, int, int]] = (),
     ) -> None:
         self.places, self.arguments, self.fixed = places, arguments, fixed
-        self.predicates, self.inputs, self.sizes = predicates, inputs, sizes
+        self.predicates, self.inputs = predicates, inputs
         source = Source()
         lookups = [f"{source.name(t)}.get({source.literal(key)})" for t, key, _, _ in places.values()]
         self.now: Callable[[], list[Any]] = source.function("now()", [f"return [{', '.join(lookups)}]"])
@@ -75,12 +70,12 @@ class Numbers:
         self._arrays: dict[int, tuple[Any, Any]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.places or self.arguments or self.predicates or self.sizes)
+        return bool(self.places or self.arguments or self.predicates)
 
     def check(self, leaves: Sequence[Any]) -> dict[Any, Any] | str:
         """The values by name, or the reason why the program is not for them."""
         found = self.now()
-        if not (self.arguments or self.sizes) and all(map(is_, found, self._seen[0])):
+        if not self.arguments and all(map(is_, found, self._seen[0])):
             return self._seen[1]
         env: dict[Any, Any] = {}
         for value, (name, (_, key, index, expected)) in zip(found, self.places.items(), strict=True):
@@ -93,8 +88,6 @@ class Numbers:
             env[name] = leaves[i]
             if name in self.fixed and leaves[i] != expected:
                 return f"argument {i} changed from {expected!r} to {leaves[i]!r}"
-        for name, i, d in self.sizes:
-            env[name] = leaves[i].shape[d]
         for predicate, outcome in self.predicates:
             if predicate(env) != outcome:
                 return "a number changed on which the function branches"
@@ -140,7 +133,6 @@ class Inputs:
         old_grads: tensors (or positions of arguments) whose gradients come after these.
         has_more: whether there are such.
         values_now: what ``donated`` and ``cells`` hold.
-        lengths: for each of ``args`` the shape to which it is padded, or None.
     """
 
     donated: Sequence[Storage]
@@ -155,7 +147,6 @@ class Inputs:
     old_grads: Sequence[Any]
     has_more: bool
     values_now: Callable[[], list[Any]]
-    lengths: Sequence[tuple[int, ...] | None] = ()
 
     def all_leaves(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """The arguments of a call, and what counts as such."""
@@ -186,11 +177,6 @@ class Inputs:
                 kept.append(leaf._storage.array() if held.__class__ in OTHERS else held)
             else:
                 kept.append(leaf._value if isinstance(leaf, Tensor) else leaf)
-        if self.lengths:
-            start = len(kept) - len(self.args)
-            for k, shape in enumerate(self.lengths, start):
-                if shape is not None:
-                    kept[k] = padded_to(kept[k], shape)
         if self.grads:
             kept += [g._storage.array() if g._view is None else g._value for g in grads_of(self.grads)]
         kind: tuple[Any, ...] = ()
