@@ -1,10 +1,10 @@
-"""Small operations on the host: the jaxpr of a plan written out as a Python function of numpy arrays.
+"""Operations on the host: the jaxpr of a plan written out as a Python function of numpy arrays.
 
 Calling a compiled program costs 15 to 25 µs on a CPU whatever it does; numpy adds two small arrays in one. So what was
 made on the host (from Python data, or by an operation on such values) and is small stays there, until something
-asks for the `jax.Array`. There is no second definition of any operation: the pure function is traced as for `jax.jit`,
-and its primitives are looked up in tables (`elements`, `primitives`). Whatever is not in them, or would take longer
-than the call of a program, is compiled as ever.
+asks for the `jax.Array`. What is larger runs here until it is compiled (see `tiers`). There is no second definition of
+any operation: the pure function is traced as for `jax.jit`, and its primitives are looked up in tables (`elements`,
+`rules`). Whatever is not in them is compiled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextvars
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,7 +24,9 @@ from ..._base.sizes import is_known
 from ..._base.tuning import tuning
 from ..._tensor.avals import NUMBERS
 from .values import KEPT, Unsupported
-from .writer import Program, Writer
+
+if TYPE_CHECKING:
+    from .writer import Program
 
 __all__ = [
     "Bound",
@@ -35,6 +37,7 @@ __all__ = [
     "is_only_cpu",
     "keeps",
     "key_of",
+    "may_keep",
     "on_cpu",
     "quiet",
     "run",
@@ -162,9 +165,7 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
             traced.backend = _written(traced.closed, traced.results, traced.symbols, sizes, values) or False
             traced.closed = None
         program = traced.backend
-    except (
-        Exception
-    ):  # an error in the operation itself is raised again, with its own words, by the compiled form
+    except Exception:  # the compiled form raises an error of the operation again, in its own words
         return None
     if program is False:
         return None
@@ -199,12 +200,14 @@ def _written(
     closed: Any, results: Any, symbols: int, sizes: Sequence[int], args: Sequence[Any]
 ) -> Program | None:
     """The program of a jaxpr. It is tried with these arguments."""
+    from .rules import program as written  # none may ever be needed, and it takes 15 ms to import
+
     if len(results if isinstance(results, tuple | list) else (results,)) != len(closed.out_avals):
         return None  # some of the results are None
     if all(a.weak_type for a in closed.in_avals):
         return None  # numbers alone
     try:
-        program = Writer(closed, type(results), symbols).program()
+        program = written(closed, type(results), symbols)
     except Unsupported:
         return None
     outs = run(

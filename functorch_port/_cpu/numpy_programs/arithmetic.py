@@ -14,7 +14,7 @@ from .values import LOW, Unsupported, Value
 if TYPE_CHECKING:
     from .writer import Writer
 
-__all__ = ["ARITHMETIC_RULES", "converted"]
+__all__ = ["ARITHMETIC_RULES"]
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -22,43 +22,8 @@ _FLOAT32 = np.dtype(np.float32)
 # ------------------------------------------------------------------ conversions
 
 
-def _to_integers(x: Any, dtype: np.dtype) -> Any:
-    """Rounded toward zero; what is out of range becomes the nearest number in it, NaN 0."""
-    x = np.asarray(x)
-    info = np.iinfo(dtype)
-    low, high = (
-        float(info.min),
-        float(info.max) + 1 if info.bits < 64 else 2.0 ** (info.bits - (info.min < 0)),
-    )
-    whole = np.trunc(x)
-    inside = (whole >= low) & (whole < high)
-    if inside.all():
-        return x.astype(dtype)
-    out = np.where(inside, x, 0).astype(dtype)
-    out[x >= high] = info.max
-    out[whole < low] = info.min
-    return out[()]
-
-
-def converted(w: Writer, x: Value, aval: Any) -> Value:
-    """A value in another dtype, as XLA converts it."""
-    old, new = x.aval.dtype, aval.dtype
-    if old == new and (not x.aval.weak_type or x.line is not None):
-        return x.like(aval)
-    if old.kind == "c" and new.kind not in "bc":
-        half = x.aval.update(dtype=np.dtype(f"f{old.itemsize // 2}"))
-        return converted(w, w._emit(f"{w._array(x)}.real", half, x.shape, [x], 0.2), aval)
-    if old in LOW and new not in (_FLOAT32, np.float64, np.bool_):
-        return converted(w, converted(w, x, x.aval.update(dtype=_FLOAT32)), aval)
-    if old.kind == "f" and new.kind in "iu":
-        text = f"{w._named(_to_integers)}({w._array(x)}, {w._dtype(new)})"
-        return w._emit(text, aval, x.shape, [x], 4.0, (x.shape, 3e-3))
-    text = f"{w._dtype(new)}.type({w._array(x)})" if not x.shape else f"{w._array(x)}.astype({w._dtype(new)})"
-    return w._emit(text, aval, x.shape, [x], 0.4)
-
-
 def _convert(w: Writer, eqn: Any, ins: list[Value]) -> Value:
-    return converted(w, ins[0], eqn.outvars[0].aval)
+    return w.converted(ins[0], eqn.outvars[0].aval)
 
 
 def _bits(x: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
@@ -223,7 +188,7 @@ def _by(fn: Callable[..., Any], kinds: str, each: float = 3e-3) -> Callable[...,
         if any(v.aval.dtype.kind not in kinds for v in ins):
             raise Unsupported(eqn.primitive.name)
         shape = sizes.broadcast(*[v.shape for v in ins])
-        arrays = [v if not v.aval.weak_type else converted(w, v, v.aval) for v in ins]
+        arrays = [v if not v.aval.weak_type else w.converted(v, v.aval) for v in ins]
         text = f"{w._named(fn)}({', '.join(map(w._array, arrays))})"
         return w._emit(text, aval, shape, arrays, 4.0, (shape, each))
 

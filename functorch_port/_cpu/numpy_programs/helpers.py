@@ -115,6 +115,24 @@ def _count_up(size: int, dim: int, rank: int, dtype: np.dtype) -> np.ndarray:
     return np.arange(size, dtype=dtype).reshape([-1 if d == dim else 1 for d in range(rank)])
 
 
+def _to_integers(x: Any, dtype: np.dtype) -> Any:
+    """Rounded toward zero; what is out of range becomes the nearest number in it, NaN 0."""
+    x = np.asarray(x)
+    info = np.iinfo(dtype)
+    low, high = (
+        float(info.min),
+        float(info.max) + 1 if info.bits < 64 else 2.0 ** (info.bits - (info.min < 0)),
+    )
+    whole = np.trunc(x)
+    inside = (whole >= low) & (whole < high)
+    if inside.all():
+        return x.astype(dtype)
+    out = np.where(inside, x, 0).astype(dtype)
+    out[x >= high] = info.max
+    out[whole < low] = info.min
+    return out[()]
+
+
 def _grids(shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, ...]:
     """Indices that leave all dimensions but one as they are."""
     rank = len(shape)
@@ -166,7 +184,7 @@ _WORDS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)
 
 HELPERS = {
     "np": np, **ARITHMETIC, "_sum_last": _sum_last, "_sum_first": _sum_first,
-    "_count_up": _count_up, "_grids": _grids, "_full": _full, "_chosen": _chosen,
+    "_count_up": _count_up, "_to_integers": _to_integers, "_grids": _grids, "_full": _full, "_chosen": _chosen,
     "_take_along": _take_along, "_add_along": _add_along, "_start": _start, "_put": _put, "_pad": pad,
     "_by_xla": _by_xla,
 }  # fmt: skip

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._base import sizes
-from .arithmetic import converted
 from .helpers import ones_of
 from .values import Unsupported, Value, identity
 
@@ -231,7 +230,7 @@ def _concatenate(w: Writer, eqn: Any, ins: list[Value]) -> Value:
 
 def _product(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     (contract, batch), aval = eqn.params["dimension_numbers"], eqn.outvars[0].aval
-    a, b = (w._whole(converted(w, v, v.aval.update(dtype=aval.dtype))) for v in ins)
+    a, b = (w._whole(w.converted(v, v.aval.update(dtype=aval.dtype))) for v in ins)
     inner = math.prod(a.aval.shape[d] for d in contract[0])
     w.products.append((*aval.shape, inner))
     free = [

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ops._convolution import Convolution
+from ..native.numpy_convolution import convolve
 from .helpers import pad
 from .values import Unsupported, Value, identity
 
@@ -137,9 +139,6 @@ def _convolved(
     specs: Sequence[tuple[int, ...]],
     dtype: Any,
 ) -> np.ndarray:
-    from ...ops._convolution import Convolution
-    from ..native.numpy_convolution import convolve
-
     x, k = (a.transpose(order).astype(dtype, copy=False) for a, order in zip((x, k), specs))
     x = pad(x, 0, ((0, 0, 0), (0, 0, 0), *config))
     places = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
@@ -11,32 +11,33 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.extend.core import Var
 
 from ..._array import tracing
 from ..._array.value import HOST
 from ..._base import lowering, sizes
 from ..._base.jaxprs import inlined, pruned, walk
 from ..elements import ELEMENTS
-from .arithmetic import ARITHMETIC_RULES, converted
-from .control import CONTROL
-from .factors import FACTORS
 from .helpers import HELPERS
-from .indexing import INDEXING
-from .primitives import RULES
 from .values import DTYPES, KEPT, LOW, Unsupported, Value
-from .windows import WINDOWS
 
-__all__ = ["Program", "Writer"]
+__all__ = ["Program", "Rules", "Writer"]
 
 
-_RULES = {**ARITHMETIC_RULES, **CONTROL, **FACTORS, **INDEXING, **RULES, **WINDOWS}
+_FLOAT32 = np.dtype(np.float32)
 
-#: what only moves elements, or looks at its types itself: it takes float16 and bfloat16 as they are
-_MOVING = frozenset(CONTROL) | {
-    "bitcast_convert_type", "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "copy_p",
-    "dynamic_slice", "dynamic_update_slice", "expand_dims", "gather", "optimization_barrier", "pad", "reshape", "rev",
-    "scatter", "select_n", "slice", "split", "squeeze", "stack", "stop_gradient", "transpose", "unstack",
-}  # fmt: skip
+
+class Rules(NamedTuple):
+    """How primitives are written.
+
+    Attributes:
+        each: by the name of a primitive, ``(writer, eqn, values) -> value``, or values.
+        moving: those that only move elements, or look at their types themselves: they take float16 and bfloat16 as
+            they are.
+    """
+
+    each: Mapping[str, Callable[..., Any]]
+    moving: frozenset[str]
 
 
 def _folds(shape: Any) -> bool:
@@ -95,12 +96,14 @@ class Writer:
         closed: the jaxpr. Some sizes in it may be symbols.
         kind: of what the function gives, an array or a tuple of them.
         symbols: how many symbols there are.
+        rules: for what is none of `ELEMENTS`.
 
     Raises:
         Unsupported: for what is not written in numpy.
     """
 
-    def __init__(self, closed: Any, kind: type, symbols: int) -> None:
+    def __init__(self, closed: Any, kind: type, symbols: int, rules: Rules) -> None:
+        self.rules = rules
         self.symbols = tuple([Symbol(f"n{k}") for k in range(symbols)])
         self.names: dict[str, Any] = dict(HELPERS)
         self.lines: list[Line] = []
@@ -223,7 +226,7 @@ class Writer:
         for var in eqn.outvars:
             self._checked(var.aval)
         avals = [x.aval for x in (*ins, *eqn.outvars)]
-        is_low = name not in _MOVING and any(aval.dtype in LOW for aval in avals)
+        is_low = name not in self.rules.moving and any(aval.dtype in LOW for aval in avals)
         if is_low and name == "nextafter":
             raise Unsupported(name)
         outs = self._in_float32(name, eqn, ins) if is_low else self._primitive(name, eqn, ins)
@@ -231,16 +234,31 @@ class Writer:
             self.made[outs[0].text] = name, ins, eqn.params
         return outs
 
+    def converted(self, x: Value, aval: Any) -> Value:
+        """A value in another dtype, as XLA converts it."""
+        old, new = x.aval.dtype, aval.dtype
+        if old == new and (not x.aval.weak_type or x.line is not None):
+            return x.like(aval)
+        if old.kind == "c" and new.kind not in "bc":
+            half = x.aval.update(dtype=np.dtype(f"f{old.itemsize // 2}"))
+            return self.converted(self._emit(f"{self._array(x)}.real", half, x.shape, [x], 0.2), aval)
+        if old in LOW and new not in (_FLOAT32, np.float64, np.bool_):
+            return self.converted(self.converted(x, x.aval.update(dtype=_FLOAT32)), aval)
+        array, dtype = self._array(x), self._dtype(new)
+        if old.kind == "f" and new.kind in "iu":
+            return self._emit(f"_to_integers({array}, {dtype})", aval, x.shape, [x], 4.0, (x.shape, 3e-3))
+        text = f"{array}.astype({dtype})" if x.shape else f"{dtype}.type({array})"
+        return self._emit(text, aval, x.shape, [x], 0.4)
+
     def _in_float32(self, name: str, eqn: Any, ins: list[Value]) -> list[Value]:
         """An operation on float16 or bfloat16: in float32, and rounded."""
-        from jax.extend.core import Var
 
         def wide(aval: Any) -> Any:
-            return aval.update(dtype=np.dtype(np.float32)) if aval.dtype in LOW else aval
+            return aval.update(dtype=_FLOAT32) if aval.dtype in LOW else aval
 
-        ins = [converted(self, v, wide(v.aval)) for v in ins]
+        ins = [self.converted(v, wide(v.aval)) for v in ins]
         found = self._primitive(name, eqn.replace(outvars=[Var(wide(v.aval)) for v in eqn.outvars]), ins)
-        return [converted(self, v, var.aval) for v, var in zip(found, eqn.outvars, strict=True)]
+        return [self.converted(v, var.aval) for v, var in zip(found, eqn.outvars, strict=True)]
 
     def _called(self, by: lowering.AtOnce, eqn: Any, ins: list[Value]) -> list[Value]:
         """A primitive that something else computes."""
@@ -252,7 +270,7 @@ class Writer:
         self, fn: Callable[..., Any], eqn: Any, ins: list[Value], once: float, *each: Any, **how: Any
     ) -> list[Value]:
         """The results of ``fn(*arrays, **how)``; what it costs as for `_emit`. Sizes in ``how`` may be symbols."""
-        arrays = [converted(self, v, v.aval.update(weak_type=False)) for v in map(self._whole, ins)]
+        arrays = [self.converted(v, v.aval.update(weak_type=False)) for v in map(self._whole, ins)]
         given = [
             *map(self._array, arrays),
             *[f"{name}={self._parameter(value)}" for name, value in how.items()],
@@ -271,7 +289,7 @@ class Writer:
 
         Also what it costs: microseconds, and shapes with microseconds for each element.
         """
-        inner = Writer(closed, tuple, len(self.symbols))
+        inner = Writer(closed, tuple, len(self.symbols), self.rules)
         self.shapes |= inner.shapes
         self.products += inner.products
         once = sum(cost for cost, _ in inner.costs)
@@ -313,7 +331,7 @@ class Writer:
                 }
                 self.lines[made.line].over = {m: text for m, text in over.items() if text}
             return [made]
-        rule = _RULES.get(name)
+        rule = self.rules.each.get(name)
         if rule is None:
             raise Unsupported(name)
         found = rule(self, eqn, ins)
