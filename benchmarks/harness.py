@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -230,6 +230,37 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -> 
     for row in rows:
         grid.add_row(*row)
     console.print(grid)
+
+
+class Figure(Protocol):
+    """What a table shows besides text."""
+
+    def coloured(self) -> str:
+        """For the terminal."""
+
+    def markdown(self) -> str:
+        """For a page."""
+
+
+class Sheet(NamedTuple):
+    """A table, with the plot that belongs to it, if there is one."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | Figure]]
+    plot: str = ""
+
+    def show(self) -> None:
+        """Print it."""
+        rows = [[c if isinstance(c, str) else c.coloured() for c in row] for row in self.rows]
+        table(self.title, self.columns, rows)
+
+    def markdown(self) -> str:
+        """For a page."""
+        rows = [[c if isinstance(c, str) else c.markdown() for c in row] for row in self.rows]
+        lines = [f"| {' | '.join(row)} |" for row in (self.columns, ["---"] * len(self.columns), *rows)]
+        picture = f"![]({self.plot}.png)\n\n" if self.plot else ""
+        return "\n".join([f"## {self.title}\n\n{picture}{lines[0]}", *lines[1:], ""])
 
 
 def environment() -> dict[str, Any]:

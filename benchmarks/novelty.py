@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from harness import cores, memory
+from harness import Sheet, cores, memory
 from novelty_programs import PROGRAMS, SHAPES, shapes
 
 TITLE = "what is new"
@@ -334,28 +334,6 @@ def _barred(value: float, bar: float | None, form: str = ".2f") -> Cell:
     if bar is None:
         return Cell(f"{value:{form}}")
     return Cell(f"{value:{form}} ({bar:g})", value <= bar)
-
-
-class Sheet(NamedTuple):
-    """A table."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
-
-    def show(self) -> None:
-        """Print it."""
-        from harness import table
-
-        cells = lambda row: [c.coloured() if isinstance(c, Cell) else c for c in row]
-        table(self.title, self.columns, list(map(cells, self.rows)))
-
-    def markdown(self) -> str:
-        """For a page."""
-        text = lambda c: c.markdown() if isinstance(c, Cell) else c
-        lines = [self.columns, ["---"] * len(self.columns), *self.rows]
-        table = "\n".join(f"| {' | '.join(map(text, line))} |" for line in lines)
-        return f"## {self.title}\n\n{table}\n"
 
 
 Results = Mapping[str, Mapping[str, Any]]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import networks
+from harness import Sheet
 
 TITLE = "models"
 WHO = ("torch eager", "torch.compile", "eager", "compiled", "hand-written JAX", "Flax NNX")
@@ -159,37 +160,16 @@ class Ratio(NamedTuple):
     value: float
     bar: float | None
 
-    def __str__(self) -> str:
+    def markdown(self) -> str:
+        """For a page."""
         return f"{self.value:.2f}"
 
     def coloured(self) -> str:
         """For the terminal."""
         if self.bar is None:
-            return str(self)
+            return self.markdown()
         colour = "green" if self.value <= self.bar else "red"
-        return f"[{colour}]{self}[/{colour}]"
-
-
-class Sheet(NamedTuple):
-    """A table, with the plot that belongs to it."""
-
-    title: str
-    plot: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str | Ratio]]
-
-    def show(self) -> None:
-        """Print it."""
-        from harness import table
-
-        cells = lambda row: [c.coloured() if isinstance(c, Ratio) else c for c in row]
-        table(self.title, self.columns, list(map(cells, self.rows)))
-
-    def markdown(self) -> str:
-        """For a page."""
-        line = lambda row: f"| {' | '.join(map(str, row))} |"
-        head = [f"## {self.title}", "", f"![]({self.plot}.png)", "", line(self.columns)]
-        return "\n".join([*head, line(["---"] * len(self.columns)), *map(line, self.rows), ""])
+        return f"[{colour}]{self.markdown()}[/{colour}]"
 
 
 def _present(groups: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -228,11 +208,11 @@ def _sheets(results: dict[str, Any]) -> list[Sheet]:
         ]
         last = (Ratio(mean, bars[pair][1]) for pair, mean in means.items())
         rows.append(("geometric mean", *("" for _ in who), *last))
-        sheets.append(Sheet(title, f"speed_{kind}", ("", *who, *means), rows))
+        sheets.append(Sheet(title, ("", *who, *means), rows, f"speed_{kind}"))
     names = _present(r["starts"] for r in results.values())
     for what, title, scale in STARTS:
         rows = [(n, *(_cell(r["starts"], w, what, scale) for w in names)) for n, r in results.items()]
-        sheets.append(Sheet(title, f"speed_{what}", ("", *names), rows))
+        sheets.append(Sheet(title, ("", *names), rows, f"speed_{what}"))
     return sheets
 
 
