@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from .._base import inside
-from .._base.tuning import tuning
 from . import tracing
 from .placing import apart, on_device
 from .value import HOST, OTHERS, VALUES, Twin
@@ -83,7 +82,7 @@ class Storage:
         if held.__class__ in VALUES:
             return held.array(self)
         made = apart(held)
-        kept = Twin(held, made) if held.size <= tuning.numpy_elements else made
+        kept = Twin.of(held, made)
         if self.held is held:  # no other thread was faster
             self.held = kept
         return made

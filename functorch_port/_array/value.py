@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._base.tuning import tuning
+
 if TYPE_CHECKING:
     from .storage import Storage
 
@@ -116,6 +118,11 @@ class Twin(Value):
     @property
     def dtype(self) -> Any:
         return self._host.dtype
+
+    @staticmethod
+    def of(host: Any, made: Any) -> Any:
+        """What a Storage holds once an array was made: both if they are small, else the array."""
+        return Twin(host, made) if host.size <= tuning.numpy_elements else made
 
     def array(self, cell: Storage) -> Any:
         return self.made

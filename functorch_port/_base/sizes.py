@@ -11,7 +11,7 @@ from typing import Any
 
 from jax.export import symbolic_shape
 
-__all__ = ["ARITHMETIC", "MOST", "broadcast", "has_symbols", "is_known", "is_symbol", "symbols", "text"]
+__all__ = ["ARITHMETIC", "MOST", "broadcast", "is_known", "is_symbol", "symbols", "text"]
 
 
 #: positions in larger dimensions have 64 bits
@@ -40,11 +40,6 @@ def is_symbol(value: Any) -> bool:
     return hasattr(value, "dimension_as_value")
 
 
-def has_symbols(value: Any) -> bool:
-    """Whether there are such sizes in it, if it is a tuple."""
-    return any(map(has_symbols, value)) if isinstance(value, tuple) else is_symbol(value)
-
-
 def text(sizes: Any) -> str:
     """The Python expression of a size, or of a tuple of them, in terms of the symbols' names."""
     if isinstance(sizes, tuple | list):
@@ -59,7 +54,7 @@ ARITHMETIC = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b}
 
 def broadcast(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     """The shape that arrays of these shapes have together. A size that is not known is never 1."""
-    rank = max(map(len, shapes))
+    rank = max(map(len, shapes), default=0)
     found = [1] * rank
     for shape in shapes:
         for k, size in enumerate(shape, rank - len(shape)):

@@ -36,6 +36,7 @@ class Tuning:
         compilation_time, compilation_each: microseconds that it takes to compile a program, and for each operation in
             it.
         operation_time: microseconds that an operation on its own takes beside the arithmetic.
+        update_time: microseconds that an optimizer's step without compilation takes longer for each element.
         compilation_share: of that time, what may be lost by numpy before a program is compiled.
 
         replay_after: how often eager operations run one by one before they become a program; 0: always, and nothing is
@@ -124,6 +125,7 @@ class Tuning:
     compilation_time: float = 50_000.0
     compilation_each: float = 10_000.0
     operation_time: float = 20.0
+    update_time: float = 5e-3
     compilation_share: float = 0.25
 
     replay_after: int = _setting("REPLAY_AFTER")

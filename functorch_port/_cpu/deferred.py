@@ -183,7 +183,7 @@ class Deferred(Lazy):
             made = placing.apart(found)
             self.call.results[self.number] = made  # type: ignore[index]
             if cell is not None and cell.held is self:
-                cell.held = Twin(found, made) if found.size <= tuning.numpy_elements else made
+                cell.held = Twin.of(found, made)
             return made
         if cell is not None and cell.held is self:
             cell.held = found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -47,11 +47,9 @@ class CpuExecutor(Executor):
                 call.number = next(_sequence)
                 scope.calls.append(call)  # type: ignore[union-attr]
                 return values, outs, None
-        if may_wait(values) and tiers.are_used():
-            found = tiers.at_once(plan, values, lambda: self._compiled(plan, values, tensors, mask))
-            if found is not None:
-                return values, found, None
-        return self._compiled(plan, values, tensors, mask)
+        compiled = partial(self._compiled, plan, values, tensors, mask)
+        found = tiers.at_once(plan, values, compiled)
+        return compiled() if found is None else (values, found, None)
 
     def _compiled(
         self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None
@@ -67,18 +65,17 @@ class CpuExecutor(Executor):
         return super().run_at_once(plan, values, mask)
 
     def run_at_once(self, plan: Any, values: Sequence[Any], mask: Sequence[bool] | None) -> Ran:
-        if may_wait(values) and tiers.are_used():
-            compiled = lambda: super(CpuExecutor, self).run_at_once(plan, computed(values), mask)
-            found = tiers.at_once(plan, values, compiled)
-            if found is not None:
-                return values, found, None
+        compiled = lambda: super(CpuExecutor, self).run_at_once(plan, computed(values), mask)
+        found = tiers.at_once(plan, values, compiled)
+        if found is not None:
+            return values, found, None
         deferred.ran[plan, avals_of(values)] = True
-        return super().run_at_once(plan, computed(values), mask)
+        return compiled()
 
     def compute(self, plan: Any, values: Sequence[Any]) -> Any:
         found = self.on_host(plan, values)
-        if found is None and may_wait(values) and tiers.are_used():
-            found = tiers.at_once(plan, values, lambda: self._computed(plan, values))
+        if found is None:
+            found = tiers.at_once(plan, values, partial(self._computed, plan, values))
         return self._computed(plan, values) if found is None else found
 
     def _computed(self, plan: Any, values: Sequence[Any]) -> Any:
@@ -94,8 +91,8 @@ class CpuExecutor(Executor):
         return super().view(plan, values)
 
     def place(self, array: np.ndarray) -> Any:
-        keeps = numpy_programs.keeps(array) or (tiers.are_used() and numpy_programs.may_keep(array))
-        return array if keeps else super().place(array)
+        keeps = numpy_programs.may_keep if tiers.are_used() else numpy_programs.keeps
+        return array if keeps(array) else super().place(array)
 
     def keeps_on_host(self, array: Any) -> bool:
         return numpy_programs.keeps(array)
@@ -119,16 +116,12 @@ class CpuExecutor(Executor):
         if key is None:
             return None
         found = numpy_programs.computed(plan, key, values)
-        if found is None and plan.view and tiers.are_used():
-            state = tiers.tiered(plan, values)  # of a value that is in numpy anyway
-            found = None if state is None else numpy_programs.run(state.bound.run, values)
+        if found is None and plan.view:  # of a value that is in numpy anyway
+            found = tiers.at_once(plan, values)
         return found
 
     def early(self, plan: Any, values: Sequence[Any]) -> Any:
-        if not tiers.are_used() or not may_wait(values):
-            return None
-        state = tiers.tiered(plan, values)
-        return None if state is None else numpy_programs.run(state.bound.run, tiers.on_host(values))
+        return tiers.at_once(plan, values)
 
     def early_update(
         self, fn: Callable[..., Any], rows: Sequence[Any], written: int, numbers: Any, joined: Sequence[Any]

@@ -98,12 +98,11 @@ def found(
         return program
     number = hash(key)
     left = _left.get(number)
+    by_numpy, are_new = tiers.are_used(), left is None and _are_new(calls)
     if left is None:
-        left = tiers.price(operations) if tiers.are_used() else float(tuning.replay_after)
-    if left > 0 and _are_new(calls):
-        left = 0.0
+        left = 0.0 if are_new else tiers.price(operations) if by_numpy else float(tuning.replay_after)
     if left > 0:
-        _left[number] = left - (tiers.loss(calls, operations) if tiers.are_used() else 1.0)
+        _left[number] = left - (tiers.loss(calls, operations) if by_numpy else 1.0)
         return None
     if not _pays(arguments, calls):
         return None
@@ -119,7 +118,7 @@ def found(
         _keys[program] = key
         _kept.add(program, operations + len(arguments))
 
-    if not tiers.are_used() or _are_new(calls):
+    if are_new or not by_numpy:
         there()
         return program
     _left[number] = float("inf")

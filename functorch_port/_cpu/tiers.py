@@ -25,6 +25,7 @@ from .._base import determinism
 from .._base.tuning import tuning
 from .._tensor.avals import NUMBERS
 from . import numpy_programs
+from .deferred import may_wait
 
 __all__ = [
     "Tiered",
@@ -33,7 +34,6 @@ __all__ = [
     "at_once",
     "compiled_later",
     "loss",
-    "on_host",
     "price",
     "tiered",
     "wait",
@@ -117,7 +117,7 @@ def _kind(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(kind)
 
 
-def on_host(values: Sequence[Any]) -> list[Any]:
+def _on_host(values: Sequence[Any]) -> list[Any]:
     """The values as numpy's; those of `jax.Array` share its memory."""
     return [
         v
@@ -127,23 +127,24 @@ def on_host(values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any]) -> Any:
+def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any] | None = None) -> Any:
     """The results of an operation by numpy; None if it is to run compiled.
 
     Args:
         plan: the `Plan`.
         values: its arguments: arrays, lazy values, numbers.
-        compiled: runs the compiled operation.
+        compiled: runs the compiled operation; without it that is not made, however often this comes.
     """
-    state = tiered(plan, values)
+    state = tiered(plan, values) if may_wait(values) and are_used() else None
     if state is None:
         return None
-    out = numpy_programs.run(state.bound.run, on_host(values))
+    out = numpy_programs.run(state.bound.run, _on_host(values))
     if out is None:  # a number that does not fit, or no memory: the compiled one says it in PyTorch's words
         plan.backend[(_kind(values),)] = False
         return None
     state.left -= state.loss()
-    if state.left < 0 and not plan.view and not are_compiling():  # a program that has it may be on its way
+    # while something is compiled, a program that has this operation may be on its way
+    if state.left < 0 and compiled is not None and not (plan.view or are_compiling()):
         state.left = float("inf")
         key = (_kind(values),)
         compiled_later(compiled, lambda: plan.backend.__setitem__(key, False))

@@ -162,14 +162,11 @@ class Op:
         return plan, dyn
 
     def _plan(self, slots: dict[str, Any], static: dict[str, Any]) -> Plan:
-        fn, spec = self.spec.fn, self.spec
-
-        def pure(*values: Any) -> Any:
-            return fn(**{n: _fill(s, values) for n, s in slots.items()}, **static)
-
+        spec = self.spec
+        family, numbers = self._family(slots, static)
+        pure = family.of(numbers)
         pure.__name__ = pure.__qualname__ = spec.name
         node = spec.node if isinstance(spec.node, str) else spec.node(static)
-        family, numbers = self._family(slots, static)
         plan = Plan(pure, spec.name, node, spec, family=family, numbers=numbers)
         show_saved(node_class(plan.node), spec.params)
         plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}

@@ -125,7 +125,7 @@ class _Known:
         if self.samples:
             pattern = _pattern([*self.samples, sizes])
             for ordered in (False, True):
-                tried = pattern, order_of(pattern, sizes) if ordered else None
+                tried = pattern, _order_of(sizes) if ordered else None
                 if tried in self.failed or any(tried == (t.pattern, t.order) for t in self.traces):
                     continue
                 try:
@@ -163,23 +163,12 @@ def _pattern(samples: Sequence[Sequence[int]]) -> list[int]:
     return [column[0] if len(set(column)) == 1 else next(symbol) for column in columns]
 
 
-def _less(a: Any, b: Any) -> str:
-    return (
-        f"{b} >= {a + 1}"
-        if isinstance(a, int)
-        else f"{a} <= {b - 1}"
-        if isinstance(b, int)
-        else f"{b} >= {a} + 1"
-    )
-
-
 #: the places of sizes, the smallest first
 Order = tuple[int, ...]
 
 
-def order_of(pattern: list[int], sizes: Sequence[int]) -> Order:
-    """The order of sizes that are symbols, or that symbols are compared with."""
-    return tuple(sorted(range(len(pattern)), key=sizes.__getitem__))
+def _order_of(sizes: Sequence[int]) -> Order:
+    return tuple(sorted(range(len(sizes)), key=sizes.__getitem__))
 
 
 class Traced:
@@ -236,7 +225,7 @@ class Traced:
                 env.append(n)
             elif p != n:
                 return None
-        if self.order is not None and order_of(self.pattern, sizes) != self.order:
+        if self.order is not None and _order_of(sizes) != self.order:
             return None
         return tuple(env)
 
@@ -244,7 +233,7 @@ class Traced:
         """What is known of the order, as constraints."""
         names = [f"n{-1 - p}" if p < 0 else p for p in self.pattern]
         pairs = itertools.combinations([names[place] for place in self.order or ()], 2)
-        return tuple([_less(a, b) for a, b in pairs if not (isinstance(a, int) and isinstance(b, int))])
+        return tuple([f"{b} >= {a} + 1" for a, b in pairs if str in (type(a), type(b))])
 
     def tell(self) -> None:
         """Give the warnings of the function, once. They are not given when it is traced: it may be traced again."""

@@ -399,7 +399,7 @@ class Update:
         #: microseconds that steps may lose before the program is compiled
         self.left = executor.current.patience(len(self.cells))
         elements = sum([cell.look().size for cell in self.cells])
-        self.loss = _EARLY * len(self.cells) + _EARLY_EACH * elements
+        self.loss = tuning.operation_time * len(self.cells) + tuning.update_time * elements
         self.rule = rule
 
     def step(self, grads: Sequence[list[Tensor]], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -467,10 +467,6 @@ class Update:
         mine = arrays_of([grads[piece.run][i] for piece in self.pieces for i in piece.where])
         params = own([cell.array() for cell in self.cells])
         return (params, [piece.state() for piece in self.pieces]), mine, data
-
-
-#: microseconds that a step without compilation takes longer, by an estimate: for each parameter, and each element
-_EARLY, _EARLY_EACH = 20.0, 5e-3
 
 
 def _numbers(row: Sequence[Any], double: bool) -> np.ndarray | list[Any]:
