@@ -161,11 +161,13 @@ class _Compiler:
         thread: None before it is needed, and after a fork.
         work: what it has to do, in order; what it does now is the first.
         more: tells that there is more, and that something was done.
+        ends: whether the process does.
     """
 
     thread: threading.Thread | None = None
     work: deque[Callable[[], Any]] = deque()
     more = threading.Condition()
+    ends = False
 
 
 def compiled_later(run: Callable[[], Any], done: Callable[[], Any]) -> None:
@@ -183,6 +185,8 @@ def compiled_later(run: Callable[[], Any], done: Callable[[], Any]) -> None:
         work()
         return
     with _Compiler.more:
+        if _Compiler.ends:
+            return
         _Compiler.work.append(work)
         _Compiler.more.notify_all()
         if _Compiler.thread is None:
@@ -193,16 +197,16 @@ def compiled_later(run: Callable[[], Any], done: Callable[[], Any]) -> None:
 def _compile() -> None:
     while True:
         with _Compiler.more:
-            while not _Compiler.work:
+            while not (_Compiler.work or _Compiler.ends):
                 _Compiler.more.wait()
-            work = _Compiler.work[0]
+            if _Compiler.ends:
+                return
         try:
-            work()
+            _Compiler.work[0]()
         finally:
             with _Compiler.more:
                 _Compiler.work.popleft()
                 _Compiler.more.notify_all()
-            del work  # and the arrays in it
 
 
 def are_compiling() -> bool:
@@ -219,12 +223,12 @@ def wait() -> None:
 
 @atexit.register
 def _end() -> None:
-    """Wait for what is compiled now: XLA may not be cut off."""
+    """Wait for what is compiled now, and for the thread: Python may not cut it off in the middle of XLA."""
     with _Compiler.more:
-        while len(_Compiler.work) > 1:
-            _Compiler.work.pop()
-        while _Compiler.work:
-            _Compiler.more.wait()
+        _Compiler.ends = True
+        _Compiler.more.notify_all()
+    if _Compiler.thread is not None:
+        _Compiler.thread.join()
 
 
 def _after_fork() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -177,6 +179,31 @@ def test_a_training_step_that_comes_often_is_one_program(
     before = len(programs._programs)
     np.testing.assert_allclose(trained(ft), trained(torch), 1e-4)
     assert len(programs._programs) > before
+
+
+#: A process that ends while something is compiled for it.
+ENDING = """
+import time
+
+from functorch_port._cpu import tiers
+
+
+class Arrays:
+    def __del__(self):
+        time.sleep(0.5)
+        print("let go of", flush=True)
+
+
+arrays = Arrays()
+tiers.compiled_later(lambda arrays=arrays: time.sleep(0.2), lambda: print("compiled", flush=True))
+del arrays
+"""
+
+
+def test_a_process_ends_after_its_compilation() -> None:
+    """XLA ends the process if Python stops a thread in the middle of it, also where that lets go of arrays."""
+    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.split("\n")) == (0, ["compiled", "let go of", ""]), done.stderr
 
 
 def test_each_tier_can_be_forced(tuned: Callable[..., None], impatient: None) -> None:
