@@ -67,7 +67,9 @@ def refuse(bad: Callable[..., Any], error: Callable[..., Exception], *values: An
             tracing.overlay.note_check(Check(bad, error, known))
         return
     found = bad(*known)
-    if found is not False and np.any(found):
+    if isinstance(found, Tracer):  # a number that must fit to a size that the program does not know
+        tracing.overlay.note_check(Check(bad, error, known))
+    elif found is not False and np.any(found):
         raise error(*known)
 
 

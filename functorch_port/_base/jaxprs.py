@@ -33,11 +33,12 @@ def walk(
     values: Iterable[Any],
     rule: Callable[[Any, list[Any]], Sequence[Any]],
     constant: Callable[[Any, Any], Any],
+    platform: str = "cpu",
 ) -> list[Any]:
     """Go through the operations of a program, those of the programs that it calls among them, with values of any kind.
 
     Args:
-        jaxpr: for a CPU, where it has parts for several platforms.
+        jaxpr: for ``platform``, where it has parts for several.
         values: of its constants and inputs.
         rule: of an operation and the values of its operands: those of its results.
         constant: of a number or array in the program, and its aval: its value.
@@ -52,22 +53,24 @@ def walk(
 
     for eqn in jaxpr.eqns:
         ins = read(eqn.invars)
-        called = _called(eqn)
+        called = _called(eqn, platform)
         if called is None:
             outs = rule(eqn, ins)
         else:
             inner = getattr(called, "jaxpr", called)
             held = map(constant, getattr(called, "consts", ()), [v.aval for v in inner.constvars])
-            outs = walk(inner, [*held, *ins[len(ins) - len(inner.invars) :]], rule, constant)
+            outs = walk(inner, [*held, *ins[len(ins) - len(inner.invars) :]], rule, constant, platform)
         env.update(zip(eqn.outvars, outs, strict=True))
     return read(jaxpr.outvars)
 
 
-def _called(eqn: Any) -> Any:
+def _called(eqn: Any, platform: str) -> Any:
     """The program that an operation is, whose inputs are its last operands; None for another operation."""
     name, params = eqn.primitive.name, eqn.params
     if name == "cond" and (platforms := params.get("branches_platforms")):
-        return next(b for b, names in zip(params["branches"], platforms) if names is None or "cpu" in names)
+        return next(
+            b for b, names in zip(params["branches"], platforms) if names is None or platform in names
+        )
     return params[_CALLS[name]] if name in _CALLS else None
 
 

@@ -146,7 +146,14 @@ def for_numpy() -> Iterator[None]:
 
 
 def has_way(primitive: Primitive, *arguments: Any) -> bool:
-    """Whether a platform has a way of its own for such arguments, in what is being traced."""
+    """Whether a platform has a way of its own for such arguments, in what is being traced.
+
+    No program of a platform is for sizes that are not known.
+    """
+    if _tracing.suits is _suits and any(
+        type(n) is not int for a in arguments for n in getattr(a, "shape", ())
+    ):
+        return False
     ready()
     suits = _tracing.suits.get(primitive)
     return suits is not None and suits(*arguments)

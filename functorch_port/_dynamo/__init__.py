@@ -36,11 +36,35 @@ def graph_break(msg: str = "") -> None:
     """Does nothing: a compiled function is one program."""
 
 
-def mark_dynamic(t: Any, index: Any, **kwargs: Any) -> None:
-    """Does nothing: every shape has its own program."""
+def mark_dynamic(
+    t: Any, index: Any, *, min: int | None = None, max: int | None = None, **kwargs: Any
+) -> None:
+    """Have functions compiled for this tensor take the size of a dimension as a number: few programs serve all sizes.
+
+    The mark counts for the first call that gets it, and for all later ones of the same function.
+
+    Args:
+        t: an argument of a compiled function.
+        index: the dimension, or several.
+        max: the most that the size may be. One program then serves all sizes from 2 on.
+        min, kwargs: accepted for PyTorch's sake.
+
+    Reference: https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html
+    """
+    dims = index if isinstance(index, list | tuple) else [index]
+    marks = t.__dict__.setdefault("_dynamic_sizes", {})
+    marks.update({d % t.ndim: max or 0 for d in dims})
 
 
-maybe_mark_dynamic = mark_static = mark_dynamic
+maybe_mark_dynamic = mark_dynamic
+
+
+def mark_static(t: Any, index: Any = None) -> None:
+    """Take back `mark_dynamic`, of one dimension, several, or all."""
+    marks = t.__dict__.get("_dynamic_sizes", {})
+    dims = range(t.ndim) if index is None else index if isinstance(index, list | tuple) else [index]
+    for d in dims:
+        marks.pop(d % t.ndim, None)
 
 
 def mark_static_address(t: Any, guard: bool = True) -> None:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._array.sizes import plain_dim
 from .._base import dtypes
 from .._base.dtypes import dtype
 
@@ -37,7 +38,7 @@ def split(data: Any) -> tuple[Any, jax.Array]:
 
 def draw(kind: str, key: jax.Array, shape: Shape, d: dtype, **params: Any) -> jax.Array:
     """An array of ``kind`` ("uniform", "normal", ...; the methods of `mersenne.Stream`) from a JAX key."""
-    return _KINDS[kind](key, shape, d, **params)
+    return _KINDS[kind](key, tuple(map(plain_dim, shape)), d, **params)
 
 
 def _float(d: dtype) -> np.dtype[Any]:

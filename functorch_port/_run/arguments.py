@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from .._array.sizes import is_symbolic_dim
 from .._array.symbolic import SymNumber
 from .._base.dtypes import dtype
 from .._tensor.tensor import Tensor
@@ -131,7 +132,9 @@ class Arguments:
         if name in self.types:
             types, wanted = self.types[name]
             inside = value if isinstance(value, tuple) and tuple in types else ()
-            if not isinstance(value, types) or not all(isinstance(v, int) for v in inside):
+            if not is_symbolic_dim(value) and not (
+                isinstance(value, types) and all(isinstance(v, int) or is_symbolic_dim(v) for v in inside)
+            ):
                 raise TypeError(self.wrong(name, value, wanted, index < positional))
         elif name not in self.strict:
             return

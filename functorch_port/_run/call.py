@@ -10,11 +10,13 @@ import jax
 import numpy as np
 
 from .._array import executor, fits, placing, tracing
+from .._array.sizes import SymSize
 from .._array.symbolic import SymNumber
 from .._array.value import HOST
 from .._base import config, dtypes, inside, watch
 from .._base.bounded import Bounded
 from .._base.layout import SparseOperand
+from .._base.size import Size
 from .._base.tuning import tuning
 from .._tensor import errors, grad_mode, saved
 from .._tensor.avals import NUMBERS
@@ -228,7 +230,7 @@ def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
     return call  # type: ignore[return-value]
 
 
-_SYMBOLIC = (SymNumber, tuple)
+_SYMBOLIC = (SymNumber, SymSize, tuple, Size)
 
 
 def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:
@@ -342,7 +344,7 @@ def _static(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.item() if value.ndim == 0 else tuple(value.tolist())
     if isinstance(value, SymNumber):
-        return value.concrete()
+        return value.dim if type(value) is SymSize else value.concrete()
     if isinstance(value, np.generic):
         return value.item()
     return dtypes.PYTHON.get(value, value) if isinstance(value, type) else value

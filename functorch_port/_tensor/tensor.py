@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from .._array import tracing
+from .._array.sizes import sized
 from .._array.storage import Storage
 from .._array.value import HOST, LAZY, OTHERS
 from .._base import device as devices
@@ -180,13 +181,14 @@ class Tensor:
 
     @property
     def shape(self) -> Size:
-        return Size(self._aval().shape)
+        shape = self._aval().shape
+        return Size(sized(shape) if tracing.overlay else shape)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension."""
         if dim is None:
             return self.shape
-        return self._aval().shape[self._wrap_dim(dim)]
+        return self.shape[self._wrap_dim(dim)]
 
     def _wrap_dim(self, dim: int) -> int:
         n = len(self._aval().shape)
@@ -210,7 +212,7 @@ class Tensor:
 
     def numel(self) -> int:
         """Number of elements."""
-        return math.prod(self._aval().shape)
+        return math.prod(self.shape)
 
     nelement = numel
 
@@ -260,7 +262,7 @@ class Tensor:
         self._storage, self._view, self._base = cell, view, None
 
     def __len__(self) -> int:
-        shape = self._aval().shape
+        shape = self.shape
         if not shape:
             raise TypeError("len() of a 0-d tensor")
         return shape[0]

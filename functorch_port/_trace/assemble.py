@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,12 +16,14 @@ from jax.extend.core import ClosedJaxpr, Literal, Var, jaxpr_as_fun
 
 from .._array import joint
 from .._array.joint import Joint, Part
+from .._array.sizes import size_key
 from .._array.storage import Storage
 from .._base import lowering
 from .._base.jaxprs import operations, pruned, uses
 from .._tensor.tensor import Tensor
 from .draft import Draft
 from .effects import Effects, functions_of
+from .ends import Ends, padded_to
 from .executable import Executable
 from .guards import Guards
 from .inputs import Inputs, Numbers, Stale, values_of
@@ -30,6 +32,7 @@ from .pending import Pending, pays
 from .places import Arguments
 from .program import Program
 from .results import Results
+from .sizes import Sizes
 from .stages import Recording, Stage
 
 __all__ = ["assemble"]
@@ -62,8 +65,15 @@ def assemble(
     arg_numbers: list[tuple[Any, int, Any]],
     arguments: Arguments,
     keep_grads: bool,
+    sizes: Sizes | None = None,
+    ends: Ends | None = None,
 ) -> Program:
-    """Keep the inputs that matter, sort them by where they come from, and make the program."""
+    """Keep the inputs that matter, sort them by where they come from, and make the program.
+
+    Args:
+        sizes: those that are inputs.
+        ends: where outputs of the jaxpr end that have padding.
+    """
     twins = _read_twins(overlay)
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
     gone: set[int] = set()
@@ -98,7 +108,12 @@ def assemble(
         draft.grads.missing.extend((tensor, None) for tensor in targets)
     draft.fill = [(cell, i) for cell, i in draft.fill if i < returned]
     numbers = Numbers(
-        draft.number_places, arg_numbers, overlay.fixed, overlay.predicates, sources.of("numbers")
+        draft.number_places,
+        arg_numbers,
+        overlay.fixed,
+        overlay.predicates,
+        sources.of("numbers"),
+        () if sizes is None else sizes.numbers(),
     )
     inputs = Inputs(
         donated=sources.of("donated"),
@@ -113,6 +128,7 @@ def assemble(
         old_grads=draft.old_grads,
         has_more=bool(draft.places or draft.old_grads),
         values_now=values_of([*sources.of("donated"), *sources.of("cells")]),
+        lengths=[] if sizes is None else sizes.lengths(sources.args, jaxpr.invars),
     )
     return Program(
         inputs,
@@ -123,6 +139,7 @@ def assemble(
         _recording(draft, overlay, inputs, executable) if draft.boundary else None,
         draft.before,
         draft.within,
+        None if ends is None else ends.moved(out_order),
     )
 
 
@@ -250,6 +267,8 @@ def _sort_writes(draft: Draft, by_cell: dict[Storage, int], grad_of: dict[Storag
 
 def _why_no_second(draft: Draft, overlay: Overlay) -> str:
     """Why the second derivative would not be that of the tape; empty if it is."""
+    if overlay.symbols is not None:
+        return "sizes that are numbers of its program (dynamic=True)"
     if overlay.has_functions:
         return "an autograd.Function inside"
     written = {cell for cell, _, _ in draft.cells}
@@ -424,7 +443,7 @@ def _is_narrow(params: Iterable[Any]) -> bool:
 
 def _differentiable(stage: Stage) -> None:
     """The jitted walk from gradients (those ``given``; the others are zero)."""
-    jaxpr, avals, reached = stage.jaxpr, stage.avals, stage.reached
+    jaxpr, avals, reached, consts = stage.jaxpr, stage.avals, stage.reached, stage.consts
 
     def backward(
         residuals: list[Any], grads: list[Any], given: tuple[bool, ...]
@@ -435,11 +454,30 @@ def _differentiable(stage: Stage) -> None:
             for there, a in zip(given, avals, strict=True)
             if a is not None
         ]
-        found = iter(jaxpr_as_fun(ClosedJaxpr(jaxpr, residuals))(*full))
+        found = iter(jaxpr_as_fun(ClosedJaxpr(jaxpr, [*residuals, *consts]))(*full))
         gradients = [next(found) if there else None for there in reached]
         return gradients, list(found)
 
-    stage.backward = jax.jit(backward, static_argnums=2)
+    jitted = jax.jit(backward, static_argnums=2)
+    stage.backward = jitted if stage.ends is None else partial(_padded_walk, stage, stage.ends, jitted)
+
+
+def _padded_walk(
+    stage: Stage, ends: Ends, walk: Callable[..., Any], residuals: list[Any], grads: list[Any], given: Any
+) -> tuple[list[Any], list[Any]]:
+    """The walk with arrays that have padding inside of it only."""
+    shapes = [a.shape for a, there in zip(stage.avals, given, strict=True) if there]
+    found, flags = walk(
+        residuals, [padded_to(g, shape) for g, shape in zip(grads, shapes, strict=True)], given
+    )
+    if ends.layouts:
+        sizes = residuals[len(residuals) - len(stage.sizes) :]
+        env = {size_key(name): int(n) for name, n in zip(stage.sizes, sizes, strict=True)}
+        places = [k for k, there in enumerate(stage.reached) if there]
+        cut = ends.cut([found[k] for k in places], env)
+        for k, gradient in zip(places, cut, strict=True):
+            found[k] = gradient
+    return found, flags
 
 
 def _simplified(jaxpr: Any) -> Any:

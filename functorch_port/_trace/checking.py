@@ -18,10 +18,11 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from .._array import executor, tracing
 from .._array.donation import on_one_cpu
 from .._array.refusal import Check, unknown
+from .._array.sizes import is_symbolic_dim
 from .._array.storage import Storage
 from .._array.value import Twin
 from .._base import device, settings
-from .._base.jaxprs import pruned, uses
+from .._base.jaxprs import operations, pruned, uses
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from .draft import Draft
@@ -153,9 +154,19 @@ def outputs(overlay: Overlay) -> list[Any]:
 
 
 def sort_out(
-    draft: Draft, overlay: Overlay, closed: Any, cells: list[Storage], arrays: list[int], arguments: Arguments
+    draft: Draft,
+    overlay: Overlay,
+    closed: Any,
+    cells: list[Storage],
+    arrays: list[int],
+    arguments: Arguments,
+    traced: Any,
 ) -> Any:
-    """Note the checks of a call. Returns the jaxpr with the flags of those that the program makes as last outputs."""
+    """Note the checks of a call. Returns the jaxpr with the flags of those that the program makes as last outputs.
+
+    Args:
+        traced: the jaxpr as it was traced, maybe with sizes that are not known.
+    """
     checks = overlay.checks or []
     if not checks:
         return closed
@@ -165,9 +176,10 @@ def sort_out(
     places = _readable(draft, overlay, cells, arrays, arguments, len(closed.jaxpr.invars))
     for check in checks:
         flag, values = outs[end], outs[end + 1 : end + 1 + len(check.values)]
+        known = traced is closed or _is_of_known_sizes(traced.jaxpr, end, values, closed.jaxpr.invars)
         end += 1 + len(values)
         # the first that fails is to be reported: what comes after a check of the program's own is the program's
-        if within.checks or not _check_before(draft, check, closed, values, places):
+        if within.checks or not known or not _check_before(draft, check, closed, values, places):
             within.checks.append((check, closed.replace(jaxpr=_part(closed.jaxpr, values)[0])))
             flags.append(flag)
     draft.within = within if flags else None
@@ -206,7 +218,8 @@ def _check_before(
 ) -> bool:
     """Have a check made before a call, if that can be done, and pays."""
     sizes = [
-        (v.size, tuning.check_integers if v.dtype.kind in "iu" else tuning.check_others) for v in check.values
+        (v.aval.size, tuning.check_integers if v.aval.dtype.kind in "iu" else tuning.check_others)
+        for v in values
     ]
     if any(size > most for size, most in sizes):
         return False
@@ -230,6 +243,16 @@ def _check_before(
             return False
     draft.before.append(Before(check, [places[k] for k in used], compute))
     return True
+
+
+def _is_of_known_sizes(jaxpr: Any, flag: int, values: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    """Whether a check can be made with arrays as they are given to a call, by a function for certain shapes."""
+    part, read = _part(jaxpr, jaxpr.outvars[flag : flag + 1])
+    if any(eqn.primitive.name == "dim_as_value" for eqn in operations([part])):
+        return False
+    given = [k for k, is_read in enumerate(read) if is_read]
+    is_open = any(is_symbolic_dim(n) for k in given for n in jaxpr.invars[k].aval.shape)
+    return not is_open or [inputs[k] for k in given] == list(values)
 
 
 def _check_once(draft: Draft, check: Check, closed: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from .._array.sizes import NeedsSize, SymSize, is_symbolic_dim
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
 from .._tensor.tensor import Tensor
@@ -99,6 +100,8 @@ def _collect_result(
         elif isinstance(leaf, jax.Array):
             out = Array(outs.add(leaf))
         else:
+            if isinstance(leaf, tuple) and any(type(n) is SymSize for n in leaf):
+                raise NeedsSize("the function returns a shape")
             out = Constant(leaf)
         draft.outputs.append(out)
     taken_in = []
@@ -136,7 +139,8 @@ def _tensor_output(
         return _value_output(leaf, overlay, arguments, outs, live)
     if live and made.made.get(id(leaf), made.left) < made.left:  # what is kept in places has no history
         return Computed(outs.add_tensor(leaf), True, made.number(leaf.detach()))
-    special = leaf._view is not None or leaf._own_count is not None or leaf._kept_grad is not None
+    known = not any(map(is_symbolic_dim, leaf._value.shape))  # else a view cannot be made again
+    special = (leaf._view is not None and known) or leaf._own_count is not None or leaf._kept_grad is not None
     special |= (
         type(leaf) is not Tensor
         or bool(leaf._storage.apart)

@@ -13,6 +13,7 @@ import jax
 
 from .._array import tracing
 from .._array.limits import Latest, tidy
+from .._array.sizes import SmallSize
 from .._base import config, dtypes, inside, modes, settings, watch
 from .._base.bounded import Bounded
 from .._base.jaxprs import count_of
@@ -23,10 +24,12 @@ from .._tensor.tensor import Tensor
 from .._tensor.tree import flatten_call
 from .checking import are_on
 from .effects import FirstCall
+from .ends import told
 from .inputs import Stale
 from .names import variables_cells
 from .overlay import Overlay
-from .program import Program
+from .program import Program, Unclear
+from .sizes import Changing, Sizes, argument_names
 from .slots import DataSlot, Slot, find, tensors_of
 from .stateful import kind_of
 from .trace import trace
@@ -48,13 +51,14 @@ class _Programs(list["Program"]):
 
     Attributes:
         key: of the calls.
+        sizes: those of the arguments that they take as numbers.
         plainly: whether such a call runs uncompiled.
     """
 
     plainly = False
 
-    def __init__(self, key: Any) -> None:
-        self.key = key
+    def __init__(self, key: Any, sizes: Sizes | None = None) -> None:
+        self.key, self.sizes = key, sizes
 
 
 class Compiled:
@@ -71,12 +75,15 @@ class Compiled:
         rng: str = "jax",
         keep_grads: bool = True,
         checks: bool | None = None,
+        dynamic: bool | None = None,
+        buckets: Sequence[int] | None = None,
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self._rng = rng
         self._keep_grads = keep_grads
         self._checks = checks
+        self._changing = Changing(dynamic, buckets)
         self._programs: Bounded[Any, _Programs] = Bounded(tuning.cached_programs)
         #: the last call's key, and the programs under it
         self._last: tuple[Any, _Programs] = (None, _Programs(None))
@@ -117,10 +124,10 @@ class Compiled:
         )
         last = self._last
         if key != last[0]:  # to compare takes less than a hash
-            last = self._last = key, self._programs.setdefault(key, _Programs(key))
+            last = self._find(key, leaves)
         try:
             if not tracing.others():
-                result = self._run(last[1], leaves, tree)
+                result = self._run(last, leaves, tree)
             else:
                 for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
                     quick = program.quick
@@ -128,14 +135,36 @@ class Compiled:
                         self._kept.use(program)
                         return quick.run(leaves)
                 with tracing.turn:
-                    result = self._run(last[1], leaves, tree)
+                    result = self._run(last, leaves, tree)
         except BaseException:
             modes.put_back_jax(wide)
             raise
         return self._fn(*args, **kwargs) if result is _PLAINLY else result
 
-    def _run(self, programs: _Programs, leaves: list[Any], tree: Any) -> Any:
+    def _find(self, key: Any, leaves: list[Any]) -> tuple[Any, _Programs]:
+        """The programs for a call, beside its key."""
+        exact = self._programs.get(key)
+        if exact:
+            self._last = key, exact
+            return self._last
+        own, sizes, loan = self._changing.find(key, leaves)
+        programs = self._programs.setdefault(own, _Programs(own, sizes))
+        if loan is None:
+            self._last = key, programs
+        elif not loan.may_go_on(sum(program.calls for program in programs)):
+            return self._find(key, leaves)
+        return key, programs
+
+    def _run(self, found: tuple[Any, _Programs], leaves: list[Any], tree: Any) -> Any:
         """The result of a program, or `_PLAINLY` if the function is to run as it is."""
+        key, programs = found
+        try:
+            return self._run_one(key, programs, leaves, tree)
+        except Unclear:
+            exact = self._programs.setdefault(key, _Programs(key))
+            return self._trace(key, exact, leaves, tree, "a check of values failed")
+
+    def _run_one(self, key: Any, programs: _Programs, leaves: list[Any], tree: Any) -> Any:
         if programs.plainly:
             return _PLAINLY
         why = ""
@@ -160,13 +189,24 @@ class Compiled:
                 programs.remove(program)
                 self._kept.remove(program)
                 break
-        return self._trace(programs, leaves, tree, why or self._new())
+        return self._trace(key, programs, leaves, tree, why or self._new(key, leaves, tree))
 
-    def _new(self) -> str:
+    def _new(self, key: Any, leaves: list[Any], tree: Any) -> str:
         """Why there is no program to try."""
-        return (
-            "arguments of new shapes, dtypes or values" if any(self._programs.values()) else "the first call"
-        )
+        changed = self._changing.changed(key, leaves)
+        if not changed:
+            return (
+                "arguments of new shapes, dtypes or values"
+                if any(self._programs.values())
+                else "the first call"
+            )
+        names = argument_names(self._fn, tree)
+        sizes = [f"{names[i]}.shape[{d}]" for (i, d), _, _ in changed]
+        if self._changing.dynamic is None:
+            often = [(names[i], d) for (i, d), _, _ in changed if self._changing.changes[i, d] == _MANY - 1]
+            if often:
+                self._warn_of_sizes(often)
+        return "; ".join(f"{s} is {now}, not {old}" for s, (_, old, now) in zip(sizes, changed, strict=True))
 
     def _lift(self, program: Program) -> None:
         """Numbers and tensors that changed since a program was traced become inputs of the next one."""
@@ -179,12 +219,20 @@ class Compiled:
                 slot = Slot(place.owner, place.key, is_input=True)
                 self._input_slots[slot] = slot
 
-    def _trace(self, programs: _Programs, leaves: list[Any], tree: Any, why: str) -> Any:
+    def _trace(self, key: Any, programs: _Programs, leaves: list[Any], tree: Any, why: str) -> Any:
         begun: list[Overlay] = []
         program = None
         try:
             before = variables_cells(self._fn)
-            program, first, overlay = self._traced(leaves, tree, begun)
+            (program, first, overlay), sizes = self._traced_with(programs.sizes, leaves, tree, begun)
+            if sizes is not programs.sizes:
+                if self._why_closed:
+                    kept = () if sizes is None else sizes.all
+                    left_out = [size for size in programs.sizes.all if size not in kept]  # type: ignore[union-attr]
+                    self._changing.close(key, leaves, left_out, self._why_closed)
+                    _, programs = self._find(key, leaves)
+                else:  # for this call alone
+                    programs = self._programs.setdefault(key, _Programs(key))
             apart = beside_views(leaves).isdisjoint(i for i, _, _ in program.effects.args)
             if not apart or first.changes_containers:
                 # a program has one input for each argument: what it writes to one, the others would not see
@@ -225,8 +273,28 @@ class Compiled:
                 if not programs:
                     del self._programs[key]
 
+    def _traced_with(
+        self, sizes: Sizes | None, leaves: list[Any], tree: Any, begun: list[Overlay]
+    ) -> tuple[tuple[Program, FirstCall, Overlay], Sizes | None]:
+        """A new program that takes sizes as numbers, or those of them with which the function can be traced."""
+        if sizes is None:
+            return self._traced(leaves, tree, begun), None
+        self._why_closed = ""
+        for fewer in (sizes, *sizes.fewer()):
+            try:
+                return self._traced(leaves, tree, begun, fewer), fewer
+            except SmallSize:
+                _take_back(begun)
+                begun.clear()
+                break
+            except Exception as error:
+                self._why_closed = self._why_closed or told(error)
+                _take_back(begun)
+                begun.clear()
+        return self._traced(leaves, tree, begun), None
+
     def _traced(
-        self, leaves: list[Any], tree: Any, begun: list[Overlay]
+        self, leaves: list[Any], tree: Any, begun: list[Overlay], sizes: Sizes | None = None
     ) -> tuple[Program, FirstCall, Overlay]:
         """A new program; without symbolic numbers if the function's Python does not get through with them."""
         watched = [*dict.fromkeys([*self._input_slots, *self._watched])]
@@ -234,9 +302,11 @@ class Compiled:
         checks = are_on(self._checks)
         numbers = [place for place in self._lifted.values() if plain_number(place.get())]
         try:
-            return trace(self._fn, leaves, tree, *options, lifted=numbers, begun=begun, checks=checks)
+            return trace(
+                self._fn, leaves, tree, *options, lifted=numbers, begun=begun, checks=checks, sizes=sizes
+            )
         except Exception:
-            if not self._lifted:
+            if not self._lifted or sizes is not None:
                 raise
             _take_back(begun)
             begun.clear()
@@ -254,6 +324,18 @@ class Compiled:
                 stacklevel=4,
             )
 
+    def _warn_of_sizes(self, often: Sequence[tuple[str, int]]) -> None:
+        """Warn once when sizes of arguments cause trace after trace; given the names and dimensions of these."""
+        what = " and ".join(f"{name}.shape[{d}]" for name, d in often)
+        name, d = often[0]
+        warnings.warn(
+            f"{getattr(self, '__qualname__', 'a compiled function')} was traced {_MANY} times because {what} "
+            f"{'change' if len(often) > 1 else 'changes'}. Each trace compiles the program again. compile(..., "
+            f"dynamic=True), or torch._dynamo.mark_dynamic({name}, {d}) before the first call, has a few programs "
+            "serve all sizes.",
+            stacklevel=6,
+        )
+
     def _warn_of_many(self, dropped: int) -> None:
         """Warn once when the programs are more than are kept."""
         before, self._dropped = self._dropped, self._dropped + dropped
@@ -261,8 +343,8 @@ class Compiled:
             warnings.warn(
                 f"{_DROPPED} programs of {getattr(self, '__qualname__', 'a compiled function')!r} were compiled and "
                 f"let go of: it keeps {tuning.cached_traces}, or fewer large ones, and is called with more shapes or "
-                "values than that. Each new one is compiled. Pad batches to a few sizes (drop_last=True for the last "
-                "one).",
+                "values than that. Each new one is compiled. Pad batches to a few sizes, or compile(..., "
+                "dynamic=True) to have that done.",
                 stacklevel=5,
             )
 
@@ -414,6 +496,7 @@ def compile(
     rng: str | None = None,
     keep_grads: bool = True,
     checks: bool | None = None,
+    buckets: Sequence[int] | None = None,
 ) -> Any:
     """Compile a function (or module) with everything it mutates into one XLA program.
 
@@ -436,8 +519,12 @@ def compile(
             matrices that are singular, integers divided by zero, and so on. State is then as before the call. None:
             on a CPU; ``FUNCTORCH_PORT_CHECKS=0`` or ``1`` in the environment says it for all. Elsewhere a call has to
             wait for the program to know. Without checks such values give NaN, or a number.
+        dynamic: whether a size of an argument that differs from one call to another becomes a number of the program: it
+            is padded to a bucket, and the numbers are those of the unpadded call (see ``docs/compile.md``). None: only
+            sizes that were marked by ``torch._dynamo.mark_dynamic``. False: none; each shape has a program.
+        buckets: sizes to pad to. Larger ones, and all without it, are padded to powers of two.
         disable: return the function as it is.
-        fullgraph, dynamic, backend, mode, options: accepted for PyTorch's sake.
+        fullgraph, backend, mode, options: accepted for PyTorch's sake.
 
     Example:
         >>> import functorch_port as torch
@@ -460,9 +547,17 @@ def compile(
     if rng not in ("jax", "torch"):
         raise ValueError(f'rng must be "jax" or "torch", got {rng!r}')
     if model is None:
-        return lambda fn: compile(fn, disable=disable, rng=rng, keep_grads=keep_grads, checks=checks)
+        return functools.partial(
+            compile,
+            dynamic=dynamic,
+            disable=disable,
+            rng=rng,
+            keep_grads=keep_grads,
+            checks=checks,
+            buckets=buckets,
+        )
     if disable or isinstance(model, Compiled):
         return model
     kind = kind_of(model)
     make = Compiled if kind is None or kind.compiled is None else kind.compiled
-    return make(model, rng=rng, keep_grads=keep_grads, checks=checks)
+    return make(model, rng=rng, keep_grads=keep_grads, checks=checks, dynamic=dynamic, buckets=buckets)

@@ -22,6 +22,7 @@ def explain(compiled: Any, analyse: bool = True) -> str:
     """The report behind ``compile(...).explain()``."""
     lines = [f"{getattr(compiled, '__qualname__', 'function')}: traced {compiled.traces} time(s)"]
     lines += [f"  trace {i + 1}: {why}" for i, why in enumerate(compiled.reasons)]
+    lines += compiled._changing.describe(compiled._fn)
     for n, program in enumerate(compiled.programs()):
         lines += _program(compiled, program, n, analyse)
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from .._array.sizes import NeedsSize, is_symbolic_dim
 from .._array.storage import Storage
 from .._tensor.tensor import Tensor
 from .._tensor.view import View
@@ -139,6 +140,8 @@ class Made:
         if self.overlay.is_outside(item):
             return ("as it is", item)
         if id(item) not in self.made:
+            if item._view is not None and any(map(is_symbolic_dim, item._value.shape)):
+                raise NeedsSize("a view that the function returns or keeps, of a tensor that others see too")
             base = None if item._base is None else self.content(item._base, history)
             grad = None if item._kept_grad is None else self.content(item._kept_grad)
             count = None if item._own_count is None else self._count(item._own_count)

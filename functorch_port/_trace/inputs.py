@@ -15,6 +15,7 @@ from .._array.donation import own
 from .._array.storage import Storage
 from .._array.value import OTHERS, arrays_of
 from .._tensor.tensor import Tensor
+from .ends import padded_to
 from .places import Places
 from .source import Source
 
@@ -46,9 +47,12 @@ class Numbers:
         fixed: the names of those whose value must stay.
         predicates: tests that the function branched on, with their outcomes.
         inputs: the names of those that are inputs.
+        sizes: names of those that are sizes of arguments, each with the number of an argument and of its dimension.
     """
 
-    __slots__ = ("_arrays", "_seen", "arguments", "fixed", "held", "inputs", "now", "places", "predicates")
+    __slots__ = (
+        "_arrays", "_seen", "arguments", "fixed", "held", "inputs", "now", "places", "predicates", "sizes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -57,9 +61,10 @@ class Numbers:
         fixed: Collection[Any],
         predicates: Sequence[tuple[Callable[[dict[Any, Any]], Any], bool]],
         inputs: Sequence[Any],
+        sizes: Sequence[tuple[Any, int, int]] = (),
     ) -> None:
         self.places, self.arguments, self.fixed = places, arguments, fixed
-        self.predicates, self.inputs = predicates, inputs
+        self.predicates, self.inputs, self.sizes = predicates, inputs, sizes
         source = Source()
         lookups = [f"{source.name(t)}.get({source.literal(key)})" for t, key, _, _ in places.values()]
         self.now: Callable[[], list[Any]] = source.function("now()", [f"return [{', '.join(lookups)}]"])
@@ -70,12 +75,12 @@ class Numbers:
         self._arrays: dict[int, tuple[Any, Any]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.places or self.arguments or self.predicates)
+        return bool(self.places or self.arguments or self.predicates or self.sizes)
 
     def check(self, leaves: Sequence[Any]) -> dict[Any, Any] | str:
         """The values by name, or the reason why the program is not for them."""
         found = self.now()
-        if not self.arguments and all(map(is_, found, self._seen[0])):
+        if not (self.arguments or self.sizes) and all(map(is_, found, self._seen[0])):
             return self._seen[1]
         env: dict[Any, Any] = {}
         for value, (name, (_, key, index, expected)) in zip(found, self.places.items(), strict=True):
@@ -88,6 +93,8 @@ class Numbers:
             env[name] = leaves[i]
             if name in self.fixed and leaves[i] != expected:
                 return f"argument {i} changed from {expected!r} to {leaves[i]!r}"
+        for name, i, d in self.sizes:
+            env[name] = leaves[i].shape[d]
         for predicate, outcome in self.predicates:
             if predicate(env) != outcome:
                 return "a number changed on which the function branches"
@@ -133,6 +140,7 @@ class Inputs:
         old_grads: tensors (or positions of arguments) whose gradients come after these.
         has_more: whether there are such.
         values_now: what ``donated`` and ``cells`` hold.
+        lengths: for each of ``args`` the shape to which it is padded, or None.
     """
 
     donated: Sequence[Storage]
@@ -147,6 +155,7 @@ class Inputs:
     old_grads: Sequence[Any]
     has_more: bool
     values_now: Callable[[], list[Any]]
+    lengths: Sequence[tuple[int, ...] | None] = ()
 
     def all_leaves(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """The arguments of a call, and what counts as such."""
@@ -177,6 +186,11 @@ class Inputs:
                 kept.append(leaf._storage.array() if held.__class__ in OTHERS else held)
             else:
                 kept.append(leaf._value if isinstance(leaf, Tensor) else leaf)
+        if self.lengths:
+            start = len(kept) - len(self.args)
+            for k, shape in enumerate(self.lengths, start):
+                if shape is not None:
+                    kept[k] = padded_to(kept[k], shape)
         if self.grads:
             kept += [g._storage.array() if g._view is None else g._value for g in grads_of(self.grads)]
         kind: tuple[Any, ...] = ()

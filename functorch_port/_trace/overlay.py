@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array.refusal import Check
+from .._array.sizes import Symbols
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
 from .._base import inside
@@ -68,6 +69,7 @@ class Overlay:
         reads: what the function reads besides tensors.
         local: whether the program stays in this process, so that it may use lowerings of our own.
         checks: what the program is to check of values; None if it checks nothing.
+        symbols: of sizes that the program does not know; None if it knows all.
         rebinds: whether tensors may get another Storage, which a program of values alone cannot say.
         data: pre-existing tensors that got one -> the Storage, the view and the base from before.
         tensor_hooks: hooks registered on pre-existing tensors: the tensor, how, the hook, its handle.
@@ -95,6 +97,7 @@ class Overlay:
         several = list({id(t): t for t in (*tensors, *passed)}.values())
         self.holders = set(find(several, (*olds, passed, *arguments), known=tensors))
         self.reads: Any = None
+        self.symbols: Symbols | None = None
         #: what JAX traces while the function runs, unless that calls a transform of JAX itself (see `_base.inside`)
         self.top: Any = None
         self.has_functions = False

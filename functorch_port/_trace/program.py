@@ -11,6 +11,7 @@ from .._array.value import OTHERS, arrays_of
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
 from .effects import Effects, FirstCall, Undo
+from .ends import Ends
 from .executable import Executable
 from .guards import Guards
 from .inputs import Inputs
@@ -20,7 +21,11 @@ from .stages import Recording
 if TYPE_CHECKING:
     from . import checking
 
-__all__ = ["Program"]
+__all__ = ["Program", "Unclear"]
+
+
+class Unclear(Exception):
+    """A check of values failed in a program that serves many sizes: the error is what one for these sizes raises."""
 
 
 class Program:
@@ -31,6 +36,7 @@ class Program:
         recording: how a call is recorded on the tape, if its outputs are differentiated outside.
         before: the checks of values that are made before a call.
         within: those that the program makes.
+        ends: where the results end that have padding.
         calls: how often it was run, but in the short way.
         quick: the short way of a call, if there is one; known after the first call.
     """
@@ -45,10 +51,11 @@ class Program:
         recording: Recording | None = None,
         before: Sequence[checking.Before] = (),
         within: checking.Within | None = None,
+        ends: Ends | None = None,
     ) -> None:
         self.inputs, self.executable, self.results = inputs, executable, results
         self.effects, self.guards, self.recording = effects, guards, recording
-        self.before, self.within = before, within
+        self.before, self.within, self.ends = before, within, ends
         self.calls = 0
         self.quick: Pass | None = None
         self._undoes = Undo.is_needed(effects, inputs.draws)
@@ -102,6 +109,8 @@ class Program:
                         executable.call.into(results, given, kind)
                     else:
                         pending.run(results, donated, kept, kind)
+            if self.ends is not None:
+                results[0] = self.ends.cut(results[0], env)
             refusal = None if self.within is None else self._refusal(results[0], given)
             if refusal is None:
                 nodes, made = self._write(results[0], versions, given, leaves, env, pending, first)
@@ -148,7 +157,9 @@ class Program:
         for cell, index, _ in self.effects.cells:
             if cell in donated:
                 cell.put(outs[index])
-        return within.error(failed, [*outs[: len(donated)], *given[1]])
+        return (
+            Unclear() if self.ends is not None else within.error(failed, [*outs[: len(donated)], *given[1]])
+        )
 
     def _write_again(self, undo: Undo | None, *call: Any) -> None:
         """The program has run: what was written of its results is written once more, and all the rest."""

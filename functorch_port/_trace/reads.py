@@ -284,6 +284,8 @@ class Reads:
         """What a class has under a name."""
         if name in _INERT:
             return
+        if any(name == hooked for hooked, _ in self._patched.get(base, ())):
+            return  # it is ours while the function runs
         place = ClassAttribute(base, name, f"{base.__qualname__}.{name}")
         if isinstance(place.before, types.MemberDescriptorType | types.GetSetDescriptorType):
             return

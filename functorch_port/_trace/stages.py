@@ -29,6 +29,7 @@ from ..autograd._engine import at_edges
 
 if TYPE_CHECKING:
     from .draft import Draft
+    from .ends import Ends
     from .handles import Made
     from .overlay import Overlay
     from .places import Arguments
@@ -60,6 +61,8 @@ class Stage:
         reached: which of the edges get one.
         residuals: the program's outputs that it takes from the forward pass.
         jaxpr, avals: the walk, and the kinds of gradients it takes; None for those that cannot come.
+        consts: of the jaxpr, after the residuals.
+        ends: where gradients end that have padding, and ``sizes``, the names of the last residuals, that say so.
         backward: the jitted walk; it returns the gradients, and whether checks of values failed.
         errors: those of the checks.
         hidden: whether hooks are part of the walk.
@@ -76,6 +79,9 @@ class Stage:
         self.extras = None if node is None else node.extras
         self.name = "CompiledFunctionBackward" if node is None else node.name()
         self.plan: Any = getattr(node, "plan", None)
+        self.consts: list[Any] = []
+        self.ends: Ends | None = None
+        self.sizes: list[str] = []
         self.backward: Any = None
         self.errors: list[Callable[..., Exception]] = []
         self.hidden = False
@@ -313,6 +319,11 @@ def collect_backward(
         return
     draft.boundary = list(boundary.values())
     draft.stages = stages
+    if overlay.symbols is not None:
+        numbers = {name: add(number) for name, number in overlay.symbols.tracers.items()}
+        for stage in stages:
+            stage.sizes = list(numbers)
+            stage.residuals += numbers.values()
     if once:
         draft.why_once = "a hook was registered that uses tensors of the call"
 

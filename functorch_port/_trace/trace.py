@@ -13,6 +13,7 @@ import numpy as np
 
 from .._array import tracing
 from .._array.joint import Part
+from .._array.sizes import NeedsSize, SmallSize, evaluated, size_key
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber, plain_math, symbolic_math
 from .._base import alive, inside, modes
@@ -23,15 +24,19 @@ from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import flatten, flatten_call, unflatten
 from .._tensor.view import View, laid_out
 from . import checking
+from . import padding_rules as _rules  # noqa: F401
 from .assemble import assemble
 from .collect import collect, collect_guards
 from .draft import Draft
 from .effects import FirstCall
+from .ends import Ends, shape_now
 from .inputs import aval
 from .overlay import Overlay, is_concrete, number_slots
+from .padded import pad_stage, padded, small_sizes
 from .places import Arguments
 from .program import Program
 from .reads import Reads
+from .sizes import Sizes
 from .slots import Slot
 from .stateful import Stepping
 from .variables import Variable
@@ -50,6 +55,7 @@ def trace(
     lifted: Sequence[Variable] = (),
     begun: list[Overlay] | None = None,
     checks: bool = False,
+    sizes: Sizes | None = None,
 ) -> tuple[Program, FirstCall, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
@@ -57,7 +63,7 @@ def trace(
 
     With ``join`` the program counts an optimizer's steps once where parameters have the same count, and has the state
     of small parameters joined (see `_array.joint`). With ``checks`` it makes the checks of values that eager mode
-    makes (see `checking`).
+    makes (see `checking`). With ``sizes`` it serves all calls in whose arguments those are within limits.
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. ``begun`` gets what
     can put it back later. Only one thread at a time traces: a trace takes in all state, and puts numbers of its own in
     place of the optimizers'. So ``fn`` must not wait for a thread that needs `tracing.turn`.
@@ -69,7 +75,7 @@ def trace(
         gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
         try:
             with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
-                return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks)
+                return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks, sizes)
         except BaseException:  # it may have come while a part of the trace was ending
             modes.put_back(before)
             plain_math()
@@ -92,6 +98,7 @@ def _trace(
     lifted: Sequence[Variable],
     begun: list[Overlay],
     checks: bool,
+    sizes: Sizes | None,
 ) -> tuple[Program, FirstCall, Overlay]:
     cells, optimizers = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
@@ -106,7 +113,7 @@ def _trace(
         overlay.twins = twins
         try:
             program, first = _trace_once(
-                fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads
+                fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads, sizes
             )
         except BaseException:
             overlay.undo()
@@ -239,8 +246,11 @@ def _trace_once(
     optimizers: list[Any],
     overlay: Overlay,
     keep_grads: bool,
+    sizes: Sizes | None,
 ) -> tuple[Program, FirstCall]:
     draft = Draft()
+    symbols = None if sizes is None else sizes.symbols(leaves)
+    known = {} if symbols is None else {size_key(name): n for name, n in symbols.now.items()}
     slots = {
         (id(t), k, i): (t, k, i, t[k] if i is None else t[k][i])
         for o in optimizers
@@ -251,8 +261,8 @@ def _trace_once(
     slots |= {name: (one, one.variable.key, None, one.variable.get()) for name, one in lifted.items()}
     arg_numbers = {("arg", i): leaf for i, leaf in enumerate(leaves) if type(leaf) is float}
     arrays = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
-    names = [*slots, *arg_numbers]
-    plain = {**{n: s[3] for n, s in slots.items()}, **arg_numbers}
+    names = [*slots, *arg_numbers, *known]
+    plain = {**{n: s[3] for n, s in slots.items()}, **arg_numbers, **known}
     start = next(node_sequence)
     arguments = Arguments(fn, call_leaves, (leaves, call_leaves))
 
@@ -262,7 +272,10 @@ def _trace_once(
     def run(cell_values: list[Any], number_values: list[Any], array_values: list[Any]) -> list[Any]:
         overlay.tracers = dict(zip(cells, cell_values, strict=True))
         overlay.tracers.update({twin: overlay.tracers[first] for twin, first in overlay.twins.items()})
+        overlay.symbols = symbols
         overlay.numbers = {n: (plain[n], v) for n, v in zip(names, number_values, strict=True)}
+        if symbols is not None:
+            symbols.tracers = {name: overlay.numbers[size_key(name)][1] for name in symbols.now}
         args_now = list(call_leaves)
         for name in arg_numbers:
             args_now[name[1]] = symbol(name)
@@ -290,12 +303,31 @@ def _trace_once(
         number_avals = [
             jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names
         ]
-        closed = jax.make_jaxpr(run)(
-            [aval(c.aval()) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
-        )
+        avals = [aval(c.aval()) for c in cells]
+        if sizes is not None and symbols is not None:
+            avals = sizes.avals(avals, cells, call_leaves, symbols)
+        closed = jax.make_jaxpr(run)(avals, number_avals, [aval(leaves[i]) for i in arrays])
+        traced, ends = closed, None
+        if symbols is not None:
+            if any(size_key(name) in overlay.fixed for name in symbols.now):
+                raise NeedsSize("a size is asked for as a plain number")
+            small = small_sizes(closed, symbols)
+            if any(evaluated(n, symbols.now) < 2 for n in small):
+                raise SmallSize("a size in the function is 0 or 1")
+            if small:
+                overlay.guard_predicate(lambda env: all(n > 1 for n in shape_now(small, env)), True)
+            at = {name: len(cells) + names.index(size_key(name)) for name in symbols.now}
+            closed, layouts = padded(
+                closed, symbols, at, {i for stage in draft.stages for i in stage.residuals}
+            )
+            for stage in draft.stages:
+                pad_stage(stage, closed.out_avals, layouts, symbols)
+            ends, symbols.tracers = Ends(layouts), {}
     collect_guards(draft, overlay, optimizers, slots, arguments)
-    closed = checking.sort_out(draft, overlay, closed, cells, arrays, arguments)
+    closed = checking.sort_out(draft, overlay, closed, cells, arrays, arguments, traced)
     numbers = [(n, n[1], plain[n]) for n in arg_numbers]
-    program = assemble(draft, overlay, closed, cells, names, arrays, numbers, arguments, keep_grads)
+    program = assemble(
+        draft, overlay, closed, cells, names, arrays, numbers, arguments, keep_grads, sizes, ends
+    )
     arguments.clear()  # JAX may keep `run`, and with it what it refers to
     return program, FirstCall(draft.fill, draft.kept, draft.why_once, draft.changes_containers)

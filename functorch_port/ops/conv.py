@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from functorch_port._array.sizes import sized
 from functorch_port._base.config import matmul_precision
 from functorch_port._base.layout import convolution_order
 from functorch_port._run.registry import Array, op
@@ -136,7 +137,7 @@ def _check_shapes(input: Any, weight: Any, bias: Any, groups: int, n: int) -> No
 
 
 def _check_fits(sizes: tuple[int, ...], kernel: tuple[int, ...], pads: Any, reach: tuple[int, ...]) -> None:
-    padded = [size + low + high for size, (low, high) in zip(sizes, pads, strict=True)]
+    padded = [size + low + high for size, (low, high) in zip(sized(sizes), pads, strict=True)]
     extent = [r + 1 for r in reach]
     if any(p < e for p, e in zip(padded, extent, strict=True)):
         raise RuntimeError(

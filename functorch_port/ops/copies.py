@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 from jax import lax
 
+from .._array.sizes import as_index
 from .._base import dtypes
 from .._run import bind
 from .._run.registry import TensorOnly, composite, op
@@ -108,7 +108,7 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
 @with_out
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Copies of the parts that `split_with_sizes` returns."""
-    sizes = [operator.index(n) for n in split_sizes]
+    sizes = [as_index(n) for n in split_sizes]
     check_split_sizes(input, sizes, dim)
     return _parts(input, sizes, dim, "SplitWithSizes")
 

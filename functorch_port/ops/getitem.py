@@ -20,6 +20,7 @@ from jax import lax
 from .._array import tracing
 from .._array.fits import ASSIGNED
 from .._array.refusal import outside, refuse
+from .._array.sizes import SymSize, sized
 from .._array.symbolic import SymNumber
 from .._base import dtypes, sizes
 from .._run import bind
@@ -313,7 +314,7 @@ def _position(at: Any, dim: int, size: int) -> Any:
             refuse(partial(outside, low=-size, high=size), partial(_out_of_bounds, dim, size), at._look())
             return at
         at = at.item()
-    at = operator.index(at)
+    at = at if type(at) is SymSize else operator.index(at)
     if not -size <= at < size:
         raise IndexError(f"index {at} is out of bounds for dimension {dim} with size {size}")
     return at + size if at < 0 else at
@@ -321,7 +322,10 @@ def _position(at: Any, dim: int, size: int) -> Any:
 
 def _slice(item: slice, size: int) -> tuple[int, int, int]:
     try:
-        parts = [operator.index(p) if p is not None else None for p in (item.start, item.stop, item.step)]
+        parts: list[Any] = [
+            p if p is None or type(p) is SymSize else operator.index(p)
+            for p in (item.start, item.stop, item.step)
+        ]
     except TypeError:
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
     step = 1 if parts[2] is None else parts[2]
@@ -329,17 +333,32 @@ def _slice(item: slice, size: int) -> tuple[int, int, int]:
         raise ValueError("slice step cannot be zero")
     if step < 0:
         raise ValueError("step must be greater than zero")
-    start, stop, _ = slice(parts[0], parts[1], step).indices(size)
+    if SymSize in map(type, (*parts, size)):
+        start: Any = _clipped(parts[0], 0, size)
+        stop: Any = _clipped(parts[1], size, size)
+    else:
+        start, stop, _ = slice(parts[0], parts[1], step).indices(size)
     return start, max(0, -(-(stop - start) // step)), step
+
+
+def _clipped(position: Any, default: Any, size: Any) -> Any:
+    """Where a slice begins or ends; as Python has it, for sizes that are not known."""
+    if position is None:
+        return default
+    if position < 0:
+        position = position + size
+    return 0 if position < 0 else size if position > size else position
 
 
 def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
     """The starts and spec of the basic part, and the index tensors for the remaining dimensions."""
-    plain = _plain(raw, x._aval().shape)
+    shape = x._aval().shape
+    if tracing.overlay:
+        shape = sized(shape)
+    plain = _plain(raw, shape)
     if plain is not None:
         return *plain, []
     items = _items(raw)
-    shape = x._aval().shape
     used = sum(_consumed(i) for i in items)
     if used > len(shape):
         raise IndexError(
@@ -370,7 +389,7 @@ def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
             dim += 1
         elif isinstance(item, slice):
             start, count, step = _slice(item, shape[dim])
-            if count == shape[dim] and step == 1 and isinstance(raw, tuple):
+            if isinstance(raw, tuple) and step == 1 and count == shape[dim]:
                 spec.append((":",))
             else:
                 starts.append(start)
@@ -401,6 +420,8 @@ def _plain(raw: Any, shape: tuple[int, ...]) -> tuple[list[Any], tuple[Any, ...]
             starts.append(item + size if item < 0 else item)
             spec.append(_ONE)
         elif type(item) is slice and item.step is None:
+            if SymSize in (type(size), type(item.start), type(item.stop)):
+                return None
             try:
                 start, stop, _ = item.indices(size)
             except TypeError:

@@ -66,7 +66,7 @@ def _check_gather_range(input: Any, dim: int, index: Any, src: Any = None, *_: A
 
 
 def _fits(index: jax.Array, shape: tuple[int, ...], axis: int | None) -> bool:
-    return all(n <= m or d == axis for d, (n, m) in enumerate(zip(index.shape, shape, strict=True)))
+    return all(d == axis or n <= m for d, (n, m) in enumerate(zip(index.shape, shape, strict=True)))
 
 
 def _check_gather(input: jax.Array, axis: int, index: jax.Array) -> None:

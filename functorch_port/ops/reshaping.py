@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._array import tracing
+from .._array.sizes import as_index, plain_dim
 from .._base import dtypes, strides
 from .._base.tuning import tuning
 from .._run import bind
@@ -25,7 +26,7 @@ from ._common import INT64, numel, type_name, wrap_dim, wrap_dims
 
 def infer_size(size: Sequence[int], count: int) -> tuple[int, ...]:
     """``size`` with its -1 filled in for ``count`` elements."""
-    return _inferred(tuple(size), count)
+    return _inferred(tuple(map(plain_dim, size)), plain_dim(count))
 
 
 @functools.lru_cache(tuning.cached_facts)
@@ -59,6 +60,7 @@ def can_view(shape: Sequence[int], strides: Sequence[int], size: Sequence[int]) 
 
     Adjacent dimensions that are contiguous together form a block. No new dimension may extend over two blocks.
     """
+    shape, strides, size = (tuple(map(plain_dim, part)) for part in (shape, strides, size))
     if numel(shape) == 0:
         return True
     ends, covered = [1], 1
@@ -77,7 +79,7 @@ def _sizes(size: Sequence[Any]) -> tuple[int, ...]:
     """Sizes given one by one or as one sequence."""
     if len(size) == 1 and isinstance(size[0], list | tuple):
         size = size[0]
-    return tuple(s if type(s) is int else operator.index(s) for s in size)
+    return tuple(s if type(s) is int else as_index(s) for s in size)
 
 
 def _given(name: str, key: str, size: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:

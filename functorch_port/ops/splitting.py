@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from .._array.refusal import outside, refuse
+from .._array.sizes import as_index
 from .._base.promotion import cast
 from .._run import bind
 from .._run.registry import Scalar, TensorOnly, composite, op
@@ -200,7 +201,7 @@ def split_sizes_of(tensor: Tensor, split_size: int, dim: int) -> list[int]:
 @composite("split_with_sizes", where="torch method")
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Split along ``dim`` into parts of these sizes."""
-    sizes = [operator.index(n) for n in split_sizes]
+    sizes = [as_index(n) for n in split_sizes]
     return _cut("_split_sizes_part", input, check_split_sizes(input, sizes, dim), sizes)
 
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from ..._array import placing
+from ..._array.sizes import SymSize
 from ..._array.symbolic import SymNumber
 from ..._array.value import HOST
 from ..._base import device as devices
@@ -47,6 +48,9 @@ def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
         raise TypeError(f"{name}() takes 1 positional argument but {len(size)} were given")
     shape = []
     for i, n in enumerate(size):
+        if type(n) is SymSize:
+            shape.append(n.dim)
+            continue
         if isinstance(n, Tensor | SymNumber | np.integer):
             n = int(n)  # type: ignore[arg-type]
         if not isinstance(n, int) or isinstance(n, bool):

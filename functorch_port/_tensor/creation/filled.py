@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._array import executor, placing, tracing
 from ..._array.fits import fits
+from ..._array.sizes import plain_dim
 from ..._array.symbolic import SymNumber
 from ..._array.value import OTHERS, Twin
 from ..._base import dtypes, memory
@@ -434,6 +435,7 @@ def eye(
             )
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    n, m = plain_dim(n), plain_dim(m)
     kind = _dtype(dtype, "eye") or dtypes.get_default_dtype()
     if _is_meta(device):
         return wrap(jax.ShapeDtypeStruct((n, n if m is None else m), kind.np))

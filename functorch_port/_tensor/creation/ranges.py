@@ -12,6 +12,8 @@ import numpy as np
 
 from ..._array import executor, tracing
 from ..._array.fits import fits
+from ..._array.placing import as_array
+from ..._array.sizes import SymSize, plain_dim
 from ..._array.symbolic import SymNumber
 from ..._base import dtypes, memory
 from ..._base.dtypes import dtype as DType
@@ -47,6 +49,8 @@ def arange(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.arange.html
     """
     first, last, by = _arange_bounds([_number(a) for a in args], _number(start), _number(end), _number(step))
+    if SymSize in map(type, (first, last, by)):
+        return _symbolic_range(first, last, by, _dtype(dtype, "arange") or dtypes.int64, requires_grad)
     floating = any(isinstance(v, float) for v in (first, last, by))
     kind = _dtype(dtype, "arange") or (
         out.dtype if out is not None else dtypes.get_default_dtype() if floating else dtypes.int64
@@ -73,6 +77,15 @@ def arange(
     with tracing.x64():
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
+
+
+def _symbolic_range(first: Any, last: Any, by: Any, kind: DType, requires_grad: bool) -> Tensor:
+    """A range of integers, of a size that the program does not know."""
+    if not all(isinstance(v, int) for v in (first, last, by)) or by == 0 or (last - first) * by < 0:
+        _check_bounds(first, last, by)
+    with tracing.x64():
+        steps = jnp.arange(plain_dim(-((first - last) // by)), dtype=kind.np)
+        return finish(steps * as_array(by) + as_array(first), None, requires_grad)
 
 
 def _check_bounds(first: Any, last: Any, by: Any) -> None:
@@ -167,6 +180,8 @@ def linspace(
 
 
 def _number(x: Any) -> Any:
+    if type(x) is SymSize:
+        return x
     return x.item() if isinstance(x, Tensor | np.generic | SymNumber) else x
 
 

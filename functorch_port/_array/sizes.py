@@ -1,0 +1,228 @@
+"""Sizes that a traced program does not know: dimensions of `compile`'s arguments that change from call to call.
+
+In such a trace a dimension is a symbol of JAX (`jax.export.symbolic_shape`), or an expression of symbols, and so are
+those that follow from it. Python code gets a `SymSize` in their place: a number whose value at this call is known.
+Arithmetic gives further ones. A comparison that the range of the symbols decides has one answer; another has the answer
+for this call, and the program holds where it stays the same. What needs the plain number raises `NeedsSize`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax.numpy as jnp
+from jax.errors import InconclusiveDimensionOperation
+from jax.export import SymbolicScope, is_symbolic_dim, symbolic_shape
+
+from . import tracing
+from .symbolic import SymNumber
+
+__all__ = [
+    "NeedsSize", "SmallSize", "SymSize", "Symbols", "as_index", "evaluated", "is_symbolic_dim", "names_in", "plain_dim",
+    "size_key", "sized",
+]  # fmt: skip
+
+
+class NeedsSize(RuntimeError):
+    """The plain number of a dimension was asked for whose size the program does not know."""
+
+
+class SmallSize(NeedsSize):
+    """A size that the program takes for more than 1 is not at this call."""
+
+
+class Symbols:
+    """The symbols of one trace.
+
+    Args:
+        largest: by name of a symbol the most that it may be; the least is 2.
+        now: by name its value at this call.
+
+    Attributes:
+        dims: by name the symbol.
+        tracers: by name the number in the traced program.
+    """
+
+    def __init__(self, largest: dict[str, int], now: dict[str, int]) -> None:
+        limits = [f"{name} {limit}" for name, most in largest.items() for limit in (">= 2", f"<= {most}")]
+        self.scope = SymbolicScope(limits)
+        self.dims: dict[str, Any] = {}
+        for name in largest:
+            (self.dims[name],) = symbolic_shape(name, scope=self.scope)
+        self.largest, self.now = largest, now
+        self.tracers: dict[str, Any] = {}
+        _of_scope[self.scope] = self
+
+    def shape(self, shape: Sequence[int], names: dict[int, str]) -> tuple[Any, ...]:
+        """A shape with symbols at some positions."""
+        return tuple(self.dims[names[d]] if d in names else n for d, n in enumerate(shape))
+
+
+_of_scope: WeakKeyDictionary[Any, Symbols] = WeakKeyDictionary()
+
+
+def size_key(name: str) -> tuple[str, str]:
+    """What a symbol is called among the numbers that are inputs of a program."""
+    return ("size", name)
+
+
+# ------------------------------------------------------------------ expressions
+
+
+@functools.lru_cache(4096)
+def _code(text: str) -> tuple[Any, tuple[str, ...]]:
+    code = compile(text.replace("^", "**"), "<size>", "eval")
+    return code, tuple(name for name in code.co_names if name not in _FUNCTIONS)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "max": max,
+    "min": min,
+}
+
+
+def names_in(dim: Any) -> tuple[str, ...]:
+    """The symbols of an expression."""
+    return _code(str(dim))[1]
+
+
+def evaluated(dim: Any, values: dict[str, Any], functions: dict[str, Any] | None = None) -> Any:
+    """The value of a dimension, from those of its symbols by name.
+
+    Args:
+        functions: ``max`` and ``min`` for values that are no numbers.
+    """
+    if not is_symbolic_dim(dim):
+        return dim
+    code, _ = _code(str(dim))
+    return eval(code, {"__builtins__": {}}, {**_FUNCTIONS, **(functions or {}), **values})
+
+
+# ------------------------------------------------------------------ numbers
+
+
+class SymSize(SymNumber):
+    """A dimension, or what integer arithmetic makes of several.
+
+    Attributes:
+        dim: the expression of JAX.
+        symbols: of the trace.
+    """
+
+    __slots__ = ("dim", "symbols")
+
+    def __init__(self, dim: Any, symbols: Symbols) -> None:
+        self.dim, self.symbols = dim, symbols
+
+    @property
+    def value(self) -> int:  # type: ignore[override]
+        return evaluated(self.dim, self.symbols.now)
+
+    @property
+    def array(self) -> Any:  # type: ignore[override]
+        return evaluated(self.dim, self.symbols.tracers, _TRACED)
+
+    @property
+    def sources(self) -> frozenset[Any]:  # type: ignore[override]
+        return frozenset(size_key(name) for name in names_in(self.dim))
+
+    @property
+    def rule(self) -> Any:  # type: ignore[override]
+        code, names = _code(str(self.dim))
+        return lambda env: eval(code, dict(_FUNCTIONS), {name: env[size_key(name)] for name in names})
+
+    def concrete(self) -> Any:
+        if tracing.overlay:
+            tracing.overlay.guard_numbers(self.sources)
+            raise NeedsSize(f"the size {self.dim} is asked for as a plain number")
+        return self.value
+
+
+_TRACED = {"max": jnp.maximum, "min": jnp.minimum}
+
+
+def sized(shape: Sequence[Any]) -> Sequence[Any]:
+    """A shape as Python code gets it in a trace."""
+    for n in shape:
+        if n.__class__ is not int:
+            return [_wrapped(n) for n in shape]
+    return shape
+
+
+def _wrapped(dim: Any) -> Any:
+    if dim.__class__ is int or not is_symbolic_dim(dim):
+        return dim
+    symbols = _of_scope.get(dim.scope)
+    return dim if symbols is None else SymSize(dim, symbols)
+
+
+def as_index(number: Any) -> Any:
+    """A number as JAX takes it for a size: an int, or an expression."""
+    return number.dim if type(number) is SymSize else operator.index(number)
+
+
+def plain_dim(number: Any) -> Any:
+    """What JAX takes for a `SymSize`; any other number as it is."""
+    return number.dim if type(number) is SymSize else number
+
+
+def _arithmetic(name: str, swap: bool = False) -> Callable[[SymSize, Any], Any]:
+    fn = getattr(operator, name)
+    general = getattr(SymNumber, f"__r{name}__" if swap else f"__{name}__")
+
+    def method(self: SymSize, other: Any) -> Any:
+        dim = plain_dim(other)
+        if type(dim) is not int and not is_symbolic_dim(dim):
+            return general(self, other)
+        if name == "pow" and (swap or type(dim) is not int or dim < 0):
+            return general(self, other)
+        return _wrapped(fn(dim, self.dim) if swap else fn(self.dim, dim))
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod", "pow"):
+    setattr(SymSize, f"__{_name}__", _arithmetic(_name))
+    setattr(SymSize, f"__r{_name}__", _arithmetic(_name, swap=True))
+SymSize.__neg__ = lambda self: _wrapped(-self.dim)  # type: ignore[attr-defined]
+SymSize.__pos__ = lambda self: self  # type: ignore[attr-defined]
+
+
+def _decided(fn: Callable[[Any, Any], bool], a: Any, b: Any) -> bool | None:
+    """What a comparison gives for all values of the symbols; None if that depends on them."""
+    try:
+        return fn(a, b)
+    except InconclusiveDimensionOperation:
+        return None
+
+
+def _comparison(name: str) -> Callable[[SymSize, Any], Any]:
+    general, fn = getattr(SymNumber, f"__{name}__"), getattr(operator, name)
+
+    def method(self: SymSize, other: Any) -> Any:
+        other = _wrapped(other)
+        dim = plain_dim(other)
+        if type(dim) is not int and not is_symbolic_dim(dim):
+            return general(self, other)
+        if name not in ("eq", "ne"):
+            known = _decided(fn, self.dim, dim)
+        elif not is_symbolic_dim(self.dim - dim):
+            known = fn(self.dim - dim, 0)
+        else:  # JAX says False where it does not know
+            apart = _decided(operator.gt, self.dim, dim) or _decided(operator.lt, self.dim, dim)
+            known = name == "ne" if apart else None
+        return general(self, other) if known is None else known
+
+    return method
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(SymSize, f"__{_name}__", _comparison(_name))
+SymSize.__bool__ = lambda self: self != 0  # type: ignore[method-assign]
+SymSize.__hash__ = lambda self: hash(self.concrete())  # type: ignore[method-assign]
