@@ -8,7 +8,6 @@ for this call, and the program holds where it stays the same. What needs the pla
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,15 +15,13 @@ from weakref import WeakKeyDictionary
 
 import jax.numpy as jnp
 from jax.errors import InconclusiveDimensionOperation
-from jax.export import SymbolicScope, is_symbolic_dim, symbolic_shape
+from jax.export import SymbolicScope, symbolic_shape
 
+from .._base.sizes import evaluated, is_symbolic_dim, names_in
 from . import tracing
 from .symbolic import SymNumber
 
-__all__ = [
-    "NeedsSize", "SmallSize", "SymSize", "Symbols", "as_index", "evaluated", "is_symbolic_dim", "names_in", "plain_dim",
-    "size_key", "sized",
-]  # fmt: skip
+__all__ = ["NeedsSize", "SmallSize", "SymSize", "Symbols", "as_index", "plain_dim", "size_key", "sized"]
 
 
 class NeedsSize(RuntimeError):
@@ -70,43 +67,6 @@ def size_key(name: str) -> tuple[str, str]:
     return ("size", name)
 
 
-# ------------------------------------------------------------------ expressions
-
-
-@functools.lru_cache(4096)
-def _code(text: str) -> tuple[Any, tuple[str, ...]]:
-    code = compile(text.replace("^", "**"), "<size>", "eval")
-    return code, tuple(name for name in code.co_names if name not in _FUNCTIONS)
-
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "max": max,
-    "min": min,
-}
-
-
-def names_in(dim: Any) -> tuple[str, ...]:
-    """The symbols of an expression."""
-    return _code(str(dim))[1]
-
-
-def evaluated(dim: Any, values: dict[str, Any], functions: dict[str, Any] | None = None) -> Any:
-    """The value of a dimension, from those of its symbols by name.
-
-    Args:
-        functions: ``max`` and ``min`` for values that are no numbers.
-    """
-    if not is_symbolic_dim(dim):
-        return dim
-    code, _ = _code(str(dim))
-    return eval(code, {"__builtins__": {}}, {**_FUNCTIONS, **(functions or {}), **values})
-
-
-# ------------------------------------------------------------------ numbers
-
-
 class SymSize(SymNumber):
     """A dimension, or what integer arithmetic makes of several.
 
@@ -134,8 +94,8 @@ class SymSize(SymNumber):
 
     @property
     def rule(self) -> Any:  # type: ignore[override]
-        code, names = _code(str(self.dim))
-        return lambda env: eval(code, dict(_FUNCTIONS), {name: env[size_key(name)] for name in names})
+        dim, names = self.dim, names_in(self.dim)
+        return lambda env: evaluated(dim, {name: env[size_key(name)] for name in names})
 
     def concrete(self) -> Any:
         if tracing.overlay:

@@ -6,12 +6,15 @@ Reference: https://docs.jax.dev/en/latest/export/shape_poly.html
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jax.export import symbolic_shape
+from jax.export import is_symbolic_dim, symbolic_shape
 
-__all__ = ["ARITHMETIC", "MOST", "broadcast", "is_known", "is_symbol", "symbols", "text"]
+__all__ = [
+    "ARITHMETIC", "MOST", "broadcast", "evaluated", "is_known", "is_symbolic_dim", "names_in", "symbols", "text",
+]  # fmt: skip
 
 
 #: positions in larger dimensions have 64 bits
@@ -35,11 +38,6 @@ def is_known(size: Any) -> bool:
     return hasattr(size, "__index__")
 
 
-def is_symbol(value: Any) -> bool:
-    """Whether something is a size that nobody knows."""
-    return hasattr(value, "dimension_as_value")
-
-
 def text(sizes: Any) -> str:
     """The Python expression of a size, or of a tuple of them, in terms of the symbols' names."""
     if isinstance(sizes, tuple | list):
@@ -48,8 +46,36 @@ def text(sizes: Any) -> str:
     return str(int(sizes)) if is_known(sizes) else f"({str(sizes).replace('^', '**')})"
 
 
-#: what such an expression may call, besides Python's own
-ARITHMETIC = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b}
+#: what such an expression may call
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "max": max,
+    "min": min,
+}
+
+
+@functools.lru_cache(4096)
+def _code(source: str) -> tuple[Any, tuple[str, ...]]:
+    code = compile(source, "<size>", "eval")
+    return code, tuple(name for name in code.co_names if name not in ARITHMETIC)
+
+
+def names_in(size: Any) -> tuple[str, ...]:
+    """The names of the symbols in a size."""
+    return _code(text(size))[1]
+
+
+def evaluated(size: Any, values: Mapping[str, Any], functions: Mapping[str, Any] | None = None) -> Any:
+    """The value of a size, from those of its symbols by name.
+
+    Args:
+        functions: ``max`` and ``min`` for values that are no numbers.
+    """
+    if not is_symbolic_dim(size):
+        return size
+    space = {"__builtins__": {}, **ARITHMETIC, **(functions or {}), **values}
+    return eval(_code(text(size))[0], space)
 
 
 def broadcast(*shapes: Sequence[Any]) -> tuple[Any, ...]:

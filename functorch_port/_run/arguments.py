@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 
-from .._array.sizes import is_symbolic_dim
 from .._array.symbolic import SymNumber
 from .._base.dtypes import dtype
+from .._base.sizes import is_symbolic_dim
 from .._tensor.tensor import Tensor
 from .registry import ARRAY, ARRAYS, OpSpec
 

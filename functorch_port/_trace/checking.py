@@ -18,11 +18,11 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from .._array import executor, tracing
 from .._array.donation import on_one_cpu
 from .._array.refusal import Check, unknown
-from .._array.sizes import is_symbolic_dim
 from .._array.storage import Storage
 from .._array.value import Twin
 from .._base import device, settings
 from .._base.jaxprs import operations, pruned, uses
+from .._base.sizes import is_symbolic_dim
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from .draft import Draft

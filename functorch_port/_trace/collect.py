@@ -11,9 +11,10 @@ from typing import Any
 
 import jax
 
-from .._array.sizes import NeedsSize, SymSize, is_symbolic_dim
+from .._array.sizes import NeedsSize, SymSize
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
+from .._base.sizes import is_symbolic_dim
 from .._tensor.tensor import Tensor
 from .draft import Draft
 from .handles import Made

@@ -15,7 +15,7 @@ from jax import lax
 
 from .._array import placing, tracing
 from .._array.donation import on_one_cpu
-from .._array.sizes import evaluated
+from .._base.sizes import evaluated
 
 if TYPE_CHECKING:
     from .padded import Axis

@@ -50,15 +50,16 @@ class Executable:
 
     def donating(self, fn: Callable[..., Any], *given: int, **how: Any) -> Donating:
         """A function that computes this or a part of it, compiled; ``how`` for `jax.jit`."""
+        jaxpr, now = self.jaxpr, self.compiler_options  # it does not hold the Executable, which holds it
 
         def compiled(options: dict[str, Any] | None) -> Any:
             return jax.jit(fn, donate_argnums=given, compiler_options=options, **how)
 
         def often() -> Any:
-            options = lowering.compiler_options(self.jaxpr.jaxpr, often=True)
-            return None if options == self.compiler_options else compiled(options)
+            options = lowering.compiler_options(jaxpr.jaxpr, often=True)
+            return None if options == now else compiled(options)
 
-        return Donating(compiled(self.compiler_options), given, often)
+        return Donating(compiled(now), given, often)
 
     def avals(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Shapes and dtypes of what ``pure(donated, kept)`` and ``jit`` take."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from .._array.sizes import NeedsSize, is_symbolic_dim
+from .._array.sizes import NeedsSize
 from .._array.storage import Storage
+from .._base.sizes import is_symbolic_dim
 from .._tensor.tensor import Tensor
 from .._tensor.view import View
 from .results import Left

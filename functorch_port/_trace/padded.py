@@ -22,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array.sizes import Symbols, evaluated, is_symbolic_dim, names_in
+from .._array.sizes import Symbols
 from .._base import lowering
 from .._base.jaxprs import operations, pruned, walk
+from .._base.sizes import evaluated, is_symbolic_dim, names_in
 from .ends import Ends
 
 if TYPE_CHECKING:

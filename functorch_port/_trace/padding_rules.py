@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.extend import random as prng
 
-from .._array.sizes import is_symbolic_dim
+from .._base.sizes import is_symbolic_dim
 from .padded import Array, Axis, Factor, Padding, Unpaddable, rule_for, size_of
 
 __all__: list[str] = []

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import jax
 import jax.numpy as jnp
@@ -51,8 +52,8 @@ class Pending:
     """
 
     __slots__ = (
-        "__weakref__", "call", "compute", "donated", "given", "lean", "needed", "others", "program", "promised",
-        "safe", "targets",
+        "__weakref__", "avals", "call", "compute", "donated", "given", "lean", "needed", "others", "program",
+        "promised", "safe", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -74,8 +75,9 @@ class Pending:
                 full[k] = value
             return pure(full, [])[-count:]
 
-        self.program, self.needed, self.targets, self.others = program, needed, targets, others
-        self.donated = len(program.donated)
+        self.program = ref(program)  # which holds this
+        self.needed, self.targets, self.others = needed, targets, others
+        self.avals, self.donated = avals, len(program.donated)
         self.safe = min([self.donated, *needed])
         self.lean = lean
         self.call = program.donating(lean, 0, 1, keep_unused=True)
@@ -93,7 +95,7 @@ class Pending:
     def trace(self, **options: Any) -> Any:
         """What a call runs, traced; ``options`` for `jax.jit`."""
         jitted = jax.jit(self.lean, donate_argnums=(0, 1), keep_unused=True, **options)
-        avals, safe = self.program.input_avals, self.safe
+        avals, safe = self.avals, self.safe
         return jitted.trace(avals[:safe], avals[safe : self.donated], avals[safe:])
 
     def run(self, results: list[Any], donated: list[Any], kept: list[Any], kind: Any) -> None:
@@ -114,7 +116,9 @@ class Pending:
                 self._fill()
 
     def _fill(self) -> None:
-        self.program.pending = None  # somebody reads gradients here: return them from now on
+        program = self.program()
+        if program is not None:
+            program.pending = None  # somebody reads gradients here: return them from now on
         with tracing.outside():
             grads = self.compute([self.given[k] for k in self.needed])
             tensors = self.promised or [wrap(grad) for grad in grads]

@@ -13,10 +13,11 @@ import numpy as np
 
 from .._array import tracing
 from .._array.joint import Part
-from .._array.sizes import NeedsSize, SmallSize, evaluated, size_key
+from .._array.sizes import NeedsSize, SmallSize, size_key
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber, plain_math, symbolic_math
 from .._base import alive, inside, modes
+from .._base.sizes import evaluated
 from .._tensor.node import FREED
 from .._tensor.node import _sequence as node_sequence
 from .._tensor.overriding import is_overriding

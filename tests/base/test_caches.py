@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,30 @@ def test_sizes_of_products_make_no_handlers():
     for n in (9, 10, 801, 802):
         assert product(ft.ones(n, 64)).eq(64).all()
     assert set(ffi._registered) == before
+
+
+def test_a_program_that_is_let_go_of_needs_no_collector(tuned):
+    """It holds what XLA compiled, which is large, and Python sees only few objects."""
+    tuned(cached_traces=2)
+    model = ft.nn.Linear(3, 3)
+    optimizer = ft.optim.SGD(model.parameters(), lr=0.01)
+
+    @ft.compile
+    def step(x):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    made = weakref.WeakSet()
+    gc.collect()
+    gc.disable()
+    try:
+        for size in range(2, 8):
+            step(ft.ones(size, 3))
+            made.update(program.executable for program in step.programs())
+        assert step.traces == 6 and len(made) == 2
+    finally:
+        gc.enable()
 
 
 #: Trains on batches of 500 sizes, and prints how many MB that leaves of what JAX lets go of, too.

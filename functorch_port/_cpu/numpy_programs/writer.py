@@ -53,7 +53,7 @@ class Symbol(NamedTuple):
 
 def _has_symbols(value: Any) -> bool:
     return isinstance(value, Symbol) or (
-        any(map(_has_symbols, value)) if isinstance(value, tuple) else sizes.is_symbol(value)
+        any(map(_has_symbols, value)) if isinstance(value, tuple) else sizes.is_symbolic_dim(value)
     )
 
 
@@ -299,7 +299,7 @@ class Writer:
         """Text of a parameter, in which sizes may be symbols."""
         if isinstance(value, Symbol):
             return value.name
-        if sizes.is_symbol(value):
+        if sizes.is_symbolic_dim(value):
             return sizes.text(value)
         if not (isinstance(value, tuple) and _has_symbols(value)):
             return self._named(value)
