@@ -32,6 +32,7 @@ from .._base.bounded import Bounded
 from .._base.sizes import ARITHMETIC, MOST, symbols, text
 from .._base.tuning import tuning
 from . import kept
+from .avals import NUMBERS
 from .pullback import pull
 
 __all__ = ["Family", "Traced"]
@@ -49,9 +50,7 @@ class Family:
 
     __slots__ = ("_backward", "_known", "name", "of")
 
-    def __init__(
-        self, of: Callable[[Sequence[Any]], Callable[..., Any]], name: str | None = None
-    ) -> None:
+    def __init__(self, of: Callable[[Sequence[Any]], Callable[..., Any]], name: str | None = None) -> None:
         self.of, self.name = of, name
         self._backward: dict[tuple[Mask, Mask], Family] = {}
         self._known: Bounded[Any, _Known] = Bounded(tuning.cached_kinds)
@@ -103,7 +102,7 @@ class Family:
         return known.trace(self.of, [_kind(v) for v in values], numbers, given)
 
     def closed(self, traced: Traced, values: Sequence[Any], numbers: Sequence[int]) -> Any:
-        """The jaxpr of a trace that `find` has given for these values, made now if the trace was kept without it."""
+        """The jaxpr of a trace that `find` has given for these values, made now if it was kept without one."""
         if traced.closed is None:
             given = [_kind(v) for v in values]
             traced.closed = Traced.of(self.of, given, numbers, traced.pattern, traced.order).closed
@@ -123,7 +122,7 @@ def _word(part: Any) -> str:
     """A part of the kind of arguments, which `Family.find` makes."""
     if part.__class__ is int:
         return str(part)
-    return part.__name__ if part.__class__ is type else kept.text(part)
+    return part.__name__ if part in NUMBERS else kept.text(part)
 
 
 def _kind(value: Any) -> Any:
@@ -161,9 +160,8 @@ class _Known:
         self, of: Callable[..., Any], values: Sequence[Any], numbers: Sequence[int], sizes: list[int]
     ) -> tuple[Traced, tuple[int, ...]]:
         """A new trace for these sizes, with symbols if they are not the first."""
-        if self.home is not None:
+        if self.changes():
             cache.count(False)
-            kept.later(self.home, self.save)
         pattern = sizes
         if self.samples:
             pattern = _pattern([*self.samples, sizes])
@@ -172,7 +170,7 @@ class _Known:
                 if tried in self.failed or any(tried == (t.pattern, t.order) for t in self.traces):
                     continue
                 try:
-                    new = Traced.of(of, values, numbers, *tried)
+                    new = Traced.of(of, values, numbers, *tried, self)
                 except Exception:  # it asks for a size; with numbers an error is told in its own words
                     self.failed.append(tried)
                     continue
@@ -183,7 +181,7 @@ class _Known:
                     self._note(sizes)
                     return new, env
                 break
-        new = Traced.of(of, values, numbers, sizes)
+        new = Traced.of(of, values, numbers, sizes, None, self)
         symbolic = [traced for traced in self.traces if traced.symbols]
         concrete = [traced for traced in self.traces if not traced.symbols]
         self.traces = [*concrete[-_SAMPLES:], new, *symbolic]
@@ -194,21 +192,36 @@ class _Known:
         if len(self.samples) < _SAMPLES:
             self.samples.append(sizes)
 
+    def changes(self) -> bool:
+        """Whether what comes to be known now is kept; it will be saved then."""
+        if self.home is None:
+            return False
+        if kept.holds(self.home):
+            kept.later(self.home, self.save)
+            return True
+        self.home = None  # a setting has changed, and not all that is here has come about with the same
+        return False
+
     def _load(self) -> None:
         """Have what earlier processes knew that is not known here."""
-        failed, traces = (self.home and kept.load(self.home)) or ((), ())
+        found: Any = (self.home and kept.load(self.home)) or ([], [])
+        failed, traces = found
         self.failed += [tried for tried in failed if tried not in self.failed]
         here = [(traced.pattern, traced.order) for traced in self.traces]
-        self.traces += [new for record in traces if ((new := Traced(*record)).pattern, new.order) not in here]
+        self.traces += [
+            new for record in traces if ((new := Traced(*record, known=self)).pattern, new.order) not in here
+        ]
 
     def save(self) -> None:
         """Keep what is known for other processes."""
+        if self.home is None:
+            return
         self._load()  # another may have written meanwhile
         written = [record for traced in self.traces if (record := traced.written()) is not None]
         symbolic = [record for record in written if min([0, *record[0]]) < 0]
         concrete = [record for record in written if min([0, *record[0]]) == 0]
         most = tuning.kept_traces
-        kept.save(self.home, (self.failed[-most:], [*concrete[-most:], *symbolic[-most:]]))  # type: ignore[arg-type]
+        kept.save(self.home, (self.failed[-most:], [*concrete[-most:], *symbolic[-most:]]))
 
 
 #: sizes of which one is remembered, and traces of single ones
@@ -239,18 +252,21 @@ class Traced:
         symbols: how many there are.
         closed: the jaxpr; None when a backend has made of it what it needs, or it was kept.
         backend: what a backend has made of it.
-        kept: what a backend has had kept of that, or a function that gives it; None if nothing.
+        kept: what a backend keeps of that, or a function that gives it; None if nothing.
         is_used: whether it has been.
     """
 
     __slots__ = (
-        "_made", "_shapes", "_warns", "_warnings", "backend", "closed", "is_used", "kept", "order", "pattern",
+        "_known", "_made", "_shapes", "_warnings", "_warns", "backend", "closed", "is_used", "kept", "order", "pattern",
         "symbols", "written_shapes",
     )  # fmt: skip
 
-    def __init__(self, pattern: list[int], order: Order | None, shapes: Any, backend: Any) -> None:
+    def __init__(
+        self, pattern: list[int], order: Order | None, shapes: Any, backend: Any, known: _Known | None
+    ) -> None:
         self.pattern, self.order, self.written_shapes, self.kept = pattern, order, shapes, backend
         self.symbols = -min([0, *pattern])
+        self._known = known
         self.closed: Any = None
         self.backend: Any = None
         self.is_used = False
@@ -267,9 +283,10 @@ class Traced:
         numbers: Sequence[int],
         pattern: Sequence[int],
         order: Order | None = None,
+        known: _Known | None = None,
     ) -> Traced:
         """Trace a function."""
-        self = cls([*pattern], order, None, None)
+        self = cls([*pattern], order, None, None, known)
         names = symbols(self.symbols, self._known_orders())
         sizes: dict[int, Any] = {}
         given = iter([names[-1 - p] if p < 0 else p for p in pattern])
@@ -340,8 +357,13 @@ class Traced:
         names = ", ".join(f"n{k}" for k in range(self.symbols))
         return dtypes, eval(f"lambda {names}: ({source},)", {}).__code__
 
+    def keep(self, backend: Any) -> None:
+        """Keep what a backend has made, if that is done now: something for `marshal`, or a function that gives it."""
+        if self._known is not None and self._known.changes():
+            self.kept = backend
+
     def written(self) -> tuple[Any, ...] | None:
-        """The arguments of `Traced` that make one like this, which `marshal` can write; None if it is not to be kept."""
+        """The arguments of `Traced` that make one like this, for `marshal`; None if it is not to be kept."""
         if self._warns:  # where a warning points to is in the user's code
             return None
         try:
@@ -349,11 +371,17 @@ class Traced:
         except kept.Unwritten:
             return None
         if self.written_shapes is None:
-            kind, leaves = next((k for k, cls in _CLASSES.items() if type(self._made) is cls), None), self._made
+            kind, leaves = (
+                next((k for k, cls in _CLASSES.items() if type(self._made) is cls), None),
+                self._made,
+            )
             if kind is None:
                 return None
             leaves = [leaves] if kind == "one" else leaves
-            whole = [type(x) is jax.ShapeDtypeStruct and x == jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+            whole = [
+                type(x) is jax.ShapeDtypeStruct and x == jax.ShapeDtypeStruct(x.shape, x.dtype)
+                for x in leaves
+            ]
             if not all(whole):
                 return None
             self.written_shapes = kind, *self._written_leaves(leaves)

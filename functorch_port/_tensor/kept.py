@@ -1,8 +1,8 @@
 """Traces on disk: what one process has learned of the library's own functions, the next one need not trace.
 
-What is kept depends on a function, which has an exact name, on the kinds of its arguments, and on everything else that a
-trace may see: the library's own code, versions, settings. All that is in the key, and what cannot be written down
-exactly is not kept. Functions that are not the library's own have no name.
+What is kept depends on a function, which has an exact name, on the kinds of its arguments, and on all else that a trace
+may see: the library's own code, versions, settings. All that is in the key, and what cannot be written down exactly is
+not kept. Functions that are not the library's own have no name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import functools
 import hashlib
+import inspect
 import marshal
 import operator
 import os
@@ -32,7 +33,7 @@ from .._base.device import device
 from .._base.layout import layout
 from .._base.tuning import tuning
 
-__all__ = ["NUMBER", "Unwritten", "flush", "home", "later", "load", "save", "text"]
+__all__ = ["NUMBER", "Unwritten", "flush", "holds", "home", "later", "load", "own", "save", "text"]
 
 
 class Unwritten(Exception):
@@ -41,9 +42,11 @@ class Unwritten(Exception):
 
 # ------------------------------------------------------------------ what a trace depends on
 
-_PACKAGE = Path(__file__).parent.parent
-#: with code that may run in a trace: the layer of the operations, those above it, and what they are told by a backend
-_FOLDERS = ("_array", "_base", "_cpu", "_random", "_run", "_tensor", "ops")
+_PACKAGE = Path(__file__).parents[1]
+_BEGINNING = f"{__name__.partition('.')[0]}."
+#: with code that may run in a trace: operations, the layers above them, what they are told by a backend, and rules of
+#: optimizers
+_FOLDERS = ("_array", "_base", "_cpu", "_random", "_run", "_tensor", "ops", "optim")
 #: parts of names of JAX's settings that change no trace, and of distributions that may
 _OTHERS = ("cache", "log", "dump")
 _DISTRIBUTIONS = ("jax", "numpy", "scipy", "ml_dtypes", "llvmlite", "onednn")
@@ -51,6 +54,7 @@ _numbers = operator.attrgetter(*tuning.__slots__)
 _LOADED = time.time()
 
 
+@functools.cache
 def _sources() -> list[str]:
     found = [str(_PACKAGE / "_native.py")]
     for name in _FOLDERS:
@@ -69,7 +73,7 @@ def _library() -> str | None:
                 code = file.read()
             digest.update(f"{path[len(str(_PACKAGE)) :]} {len(code)} ".encode())
             digest.update(code)
-        around = sorted({str(Path(module.__file__).parents[1]) for module in (jax, jaxlib, np)})
+        around = sorted({str(Path(str(module.__file__)).parents[1]) for module in (jax, jaxlib, np)})
         installed = [name for folder in around for name in os.listdir(folder) if name.endswith("-info")]
     except OSError:
         return None
@@ -127,6 +131,11 @@ def home(name: str) -> str | None:
     return f"{_surroundings()} {name}" if _is_as_loaded() and _library() else None
 
 
+def holds(home: str) -> bool:
+    """Whether a key of `home` is what that would give now."""
+    return not tracing.overlay and _is_as_loaded() and home.startswith(_surroundings())
+
+
 #: what stands for a whole number that is told apart
 NUMBER = object()
 
@@ -142,6 +151,8 @@ def text(value: Any) -> str:
         return "#"
     if cls is tuple:
         return f"({' '.join(map(text, value))})"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return f"{cls.__module__}.{cls.__qualname__} {text(tuple(value))}"
     if value is None or value is Ellipsis or cls in (bool, int, str):
         return repr(value)
     if cls is float:
@@ -155,6 +166,22 @@ def text(value: Any) -> str:
     if isinstance(value, np.dtype) and value.isbuiltin:
         return f"numpy {value.str} {value.name}"
     raise Unwritten(repr(cls))
+
+
+def own(fn: Any) -> str:
+    """Where a function of the library is, which has its name at the top of a module.
+
+    Raises:
+        Unwritten: for any other function.
+    """
+    module, name = getattr(fn, "__module__", None) or "", getattr(fn, "__qualname__", "")
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    is_named = getattr(sys.modules.get(module), name, None) is fn
+    if not (
+        is_named and module.startswith(_BEGINNING) and code and code.co_filename.startswith(str(_PACKAGE))
+    ):
+        raise Unwritten(repr(fn))
+    return f"{module} {name}"
 
 
 # ------------------------------------------------------------------ on disk
@@ -189,5 +216,7 @@ def later(home: str, save: Callable[[], Any]) -> None:
 def flush() -> None:
     """Save what waits for it."""
     while _waiting:
-        with contextlib.suppress(KeyError):  # another thread was faster
+        with contextlib.suppress(
+            Exception
+        ):  # another thread was faster; or a process ends, and this is not needed
             _waiting.popitem()[1]()

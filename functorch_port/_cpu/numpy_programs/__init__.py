@@ -178,14 +178,16 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
 
 def _program(plan: Any, traced: Traced, sizes: Sequence[int], values: Sequence[Any]) -> Program | bool:
     """The program of a trace, from the disk or written; False if it must be compiled."""
-    if traced.kept is not None:
+    if traced.kept is not None and not callable(traced.kept):
         return traced.kept and packed.unpack(traced.kept)
     closed = plan.family.closed(traced, values, plan.numbers)
     try:
         program = _written(closed, traced.shapes(tuple(sizes)), traced.symbols, sizes, values)
-        traced.kept = None if program is None else partial(packed.pack, program)
+        if program is not None:
+            traced.keep(partial(packed.pack, program))
     except Unsupported:
-        program, traced.kept = None, False
+        program = None
+        traced.keep(False)
     traced.closed = None
     return program or False
 
@@ -226,9 +228,7 @@ def _written(
     if all(a.weak_type for a in closed.in_avals):
         raise Unsupported("numbers alone")
     program = written(closed, type(results), symbols)
-    outs = run(
-        partial(program.run, *sizes), [np.asarray(a) if hasattr(a, "dtype") else a for a in args]
-    )
+    outs = run(partial(program.run, *sizes), [np.asarray(a) if hasattr(a, "dtype") else a for a in args])
     if outs is None:
         return None
     for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):

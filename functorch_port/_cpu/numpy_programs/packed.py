@@ -64,8 +64,12 @@ def _write(value: Any) -> Any:
         return "dtype", value.name
     if isinstance(value, np.generic):
         return "scalar", value.dtype.name, value.tobytes()
-    if cls is np.ndarray and value.flags.c_contiguous and value.nbytes <= _MOST:
-        return "array", value.dtype.name, value.shape, value.tobytes(), value.flags.writeable
+    if cls is np.ndarray and value.nbytes <= _MOST:
+        order = sorted(range(value.ndim), key=lambda dim: -value.strides[dim])
+        whole = value.transpose(order)
+        if whole.flags.c_contiguous:  # a result may depend on how a constant lies in memory
+            back = [order.index(dim) for dim in range(value.ndim)]
+            return "array", value.dtype.name, whole.shape, back, whole.tobytes(), value.flags.writeable
     if cls is partial:
         return "partial", [*map(_write, (value.func, value.args, value.keywords))]
     if isinstance(value, Enum):
@@ -79,8 +83,8 @@ def _write(value: Any) -> Any:
 
 def _named(value: Any) -> tuple[str, str]:
     """The module of a function or class, and its name there."""
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
-    module = getattr(value, "__module__", None) or ""
+    name = str(getattr(value, "__qualname__", None) or getattr(value, "__name__", ""))
+    module = str(getattr(value, "__module__", None) or "")
     places = [module] if module.startswith(_MODULES) else ["jax.lax", "numpy", "scipy.special"]
     for place in places:
         if getattr(sys.modules.get(place), name, None) is value:
@@ -99,9 +103,11 @@ def _read_function(code: Any, given: list[str], rest: dict[str, Any]) -> Functio
     return FunctionType(code, names | {name: _read(value) for name, value in rest.items()})
 
 
-def _array(dtype: str, shape: tuple[int, ...], content: bytes, writeable: bool) -> np.ndarray:
+def _array(
+    dtype: str, shape: tuple[int, ...], order: list[int], content: bytes, writeable: bool
+) -> np.ndarray:
     array = np.frombuffer(content, np.dtype(dtype)).reshape(shape)
-    return array.copy() if writeable else array
+    return (array.copy() if writeable else array).transpose(order)
 
 
 #: by the first word of what was written
