@@ -160,8 +160,6 @@ class _Known:
         self, of: Callable[..., Any], values: Sequence[Any], numbers: Sequence[int], sizes: list[int]
     ) -> tuple[Traced, tuple[int, ...]]:
         """A new trace for these sizes, with symbols if they are not the first."""
-        if self.changes():
-            cache.count(False)
         pattern = sizes
         if self.samples:
             pattern = _pattern([*self.samples, sizes])
@@ -189,6 +187,8 @@ class _Known:
         return new, ()
 
     def _note(self, sizes: list[int]) -> None:
+        if self.changes():
+            cache.count(False)
         if len(self.samples) < _SAMPLES:
             self.samples.append(sizes)
 
