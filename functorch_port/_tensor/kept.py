@@ -47,8 +47,13 @@ _BEGINNING = f"{__name__.partition('.')[0]}."
 #: with code that may run in a trace: operations, the layers above them, what they are told by a backend, and rules of
 #: optimizers
 _FOLDERS = ("_array", "_base", "_cpu", "_random", "_run", "_tensor", "ops", "optim")
-#: parts of names of JAX's settings that change no trace, and of distributions that may
-_OTHERS = ("cache", "log", "dump")
+#: JAX's settings that a trace has of its own (`tracing.x64`, `config.by_our_rules`), and parts of names of those that
+#: change none
+_FIXED = "enable_x64", "numpy_rank_promotion", "numpy_dtype_promotion", "default_matmul_precision"
+_OTHERS = ("cache", "log", "dump", *_FIXED)
+_NAMES = [name for name in jax.config.values if not any(word in name for word in _OTHERS)]
+_settings = operator.itemgetter(*_NAMES)
+#: how the names of distributions begin that a trace may depend on
 _DISTRIBUTIONS = ("jax", "numpy", "scipy", "ml_dtypes", "llvmlite", "onednn")
 _numbers = operator.attrgetter(*tuning.__slots__)
 _LOADED = time.time()
@@ -114,12 +119,10 @@ def _is_as_loaded() -> bool:
 
 def _surroundings() -> str:
     """A digest of what a trace may see of the process."""
-    values = jax.config.values
-    state = (*values.values(), *_numbers(tuning), *determinism.state.values(), dtypes._default, config.key)
+    more = *determinism.state.values(), dtypes._default, config.key
+    state = _settings(jax.config.values), _numbers(tuning), more
     if state != _Seen.state:
-        known = {name: v for name, v in values.items() if not any(word in name for word in _OTHERS)}
-        told = known, state[len(values) :], _library()
-        _Seen.text = hashlib.sha256(repr(told).encode()).hexdigest()
+        _Seen.text = hashlib.sha256(repr((_NAMES, state, _library())).encode()).hexdigest()
         _Seen.state = state
     return _Seen.text
 
