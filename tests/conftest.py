@@ -21,6 +21,7 @@ from functorch_port._cpu import numpy_programs as host
 
 torch.set_num_threads(1)
 tuning.background = False  # when something is compiled is not to depend on time
+tuning.kept_traces = 0  # nor how often something is traced on what is on the disk
 tuning.compilations = 1 << 62  # tests count compilations; see `forget_programs`
 
 #: Of a test with more cases than this a run of the whole suite takes one in four.

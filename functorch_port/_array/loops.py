@@ -42,7 +42,7 @@ def update(fn: Callable[..., Any], rows: Sequence[Row], written: int, numbers: A
 
     Args:
         fn: a function of elements, which gives the new ones of the row and of the joined arrays. The same object means
-            the same function.
+            the same function, and so does an equal text ``fn.exact``, in other processes too.
         rows: for every tensor its arrays, of one shape. The shapes of tensors may differ, the types may not.
         written: how many of a row's arrays, the first ones, are overwritten with the first ones that ``fn`` gives. It
             may give more, and None for those.

@@ -3,7 +3,7 @@
 An eager program is dozens of small XLA programs of 10 to 50 ms each. Loading one takes about 1 ms, so JAX is
 told to keep the small ones too. JAX's key for an entry holds the program, the versions, the flags and the
 processor's features, so a folder may be shared between machines, and deleting it costs nothing but time.
-What is compiled without JAX is kept beside its entries (`kept`).
+What is compiled without JAX, and what is known of traces (`_tensor/kept.py`), is kept beside its entries.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,9 @@ import jax
 
 from . import settings
 
-__all__ = ["CacheStats", "default_directory", "directory", "enable", "kept", "stats"]
+__all__ = [
+    "CacheStats", "count", "default_directory", "directory", "enable", "kept", "look", "put", "stats",
+]  # fmt: skip
 
 #: JAX leaves out what compiled faster than this many seconds.
 _THRESHOLD = "jax_persistent_cache_min_compile_time_secs"
@@ -76,8 +79,8 @@ class CacheStats(NamedTuple):
     """What the persistent cache has given to this process.
 
     Attributes:
-        hits: programs and loops of machine code that were read from the folder.
-        misses: those that were compiled, as they were not there.
+        hits: programs, loops of machine code and traces of operations that were read from the folder.
+        misses: those that were made, as they were not there.
         directory: the folder; None if there is no cache.
         files: in the folder.
         bytes: of all files.
@@ -113,36 +116,66 @@ def stats() -> CacheStats:
     return CacheStats(_Counts.hits, _Counts.asked - _Counts.hits, folder, len(sizes), sum(sizes))
 
 
+def count(hit: bool) -> None:
+    """Count something that was there, or was made as it was not."""
+    _Counts.asked += 1
+    _Counts.hits += hit
+
+
 _DIGEST = hashlib.sha256().digest_size
 
 
 def kept(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
-    """What ``make`` gives, from the cache's folder if it is there. A file that is not whole is made anew.
+    """What ``make`` gives, from the cache's folder if it is there.
+
+    Args:
+        kind, key: as for `look`.
+    """
+    if _path(kind, key) is None:
+        return make()
+    found = look(kind, key)
+    count(found is not None)
+    if found is None:
+        put(kind, key, found := make())
+    return found
+
+
+def look(kind: str, key: str) -> bytes | None:
+    """What is in the cache's folder. None if there is nothing, or the file is not whole.
 
     Args:
         kind: a word for the file's name.
         key: all that the bytes depend on.
     """
+    path = _path(kind, key)
+    if path is None:
+        return None
+    try:
+        with open(path, "rb", 0) as file:
+            whole = file.read()
+    except OSError:
+        return None
+    digest, found = whole[:_DIGEST], whole[_DIGEST:]
+    return found if digest == hashlib.sha256(found).digest() else None
+
+
+def put(kind: str, key: str, content: bytes) -> None:
+    """Put bytes into the cache's folder, for `look`."""
+    path = _path(kind, key)
+    if path is not None:
+        _write(path, hashlib.sha256(content).digest() + content)
+
+
+def _path(kind: str, key: str) -> str | None:
     folder = directory()
     if folder is None or "://" in folder:  # JAX can have it in a bucket, too
-        return make()
-    _Counts.asked += 1
-    path = Path(folder) / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()}"
-    try:
-        digest, found = (whole := path.read_bytes())[:_DIGEST], whole[_DIGEST:]
-    except OSError:
-        digest, found = b"", b""
-    if digest == hashlib.sha256(found).digest():
-        _Counts.hits += 1
-        return found
-    made = make()
-    _write(path, hashlib.sha256(made).digest() + made)
-    return made
+        return None
+    return os.path.join(folder, f"{kind}-{hashlib.sha256(key.encode()).hexdigest()}")
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file so that no other process sees a part of it. Where it cannot be written there is none."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
+def _write(path: str, content: bytes) -> None:
+    """Write a file so that no other process, or thread, sees a part of it. Where it cannot be written there is none."""
+    part = Path(f"{path}.{os.getpid()}.{threading.get_ident()}")
     try:
         part.write_bytes(content)
         part.replace(path)

@@ -65,7 +65,7 @@ VARIABLES = {
         True,
         lambda text: _SWITCH.get(text.lower(), text),
         f"{_A_SWITCH}, or the path of a folder",
-        "compiled programs are kept on disk, and where",
+        "compiled programs and traces are kept on disk, and where",
     ),
     "CHECKS": Variable(
         None, _switch, _A_SWITCH, "compiled functions raise errors that depend on values (default: on a CPU)"

@@ -109,6 +109,8 @@ class Tuning:
         cached_passes: programs of eager operations that come again and again.
         cached_operations, cached_least: operations in all programs of a function, or of eager operations, and so many
             programs stay however many operations they have.
+        kept_traces: of an operation with arguments of one kind, traces that are kept on disk with symbols, and for
+            single sizes; 0 keeps none.
         cached_primitives: plans of oneDNN's for single calls, as many as oneDNN itself keeps primitives.
         cached_facts: what is a few numbers, by shapes and other numbers: strides, orders, counts.
         cached_arrays: by shapes and values.
@@ -182,6 +184,7 @@ class Tuning:
     cached_passes: int = 128
     cached_operations: int = 1 << 15
     cached_least: int = 8
+    kept_traces: int = 8
     cached_primitives: int = 1024
     cached_facts: int = 4096
     cached_arrays: int = 256

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -18,7 +20,7 @@ from .._base.bounded import Bounded
 from .._base.layout import SparseOperand
 from .._base.size import Size
 from .._base.tuning import tuning
-from .._tensor import errors, grad_mode, saved
+from .._tensor import errors, grad_mode, kept, saved
 from .._tensor.avals import NUMBERS
 from .._tensor.family import Family
 from .._tensor.overriding import noticed
@@ -29,7 +31,7 @@ from . import autocast
 from .arguments import arguments_of
 from .opnode import node_class, show_saved
 from .out import write_out
-from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
+from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec, ops
 from .results import attach_view, laid_as
 from .run import run
 
@@ -203,8 +205,31 @@ class Op:
                 whole = {name: _with_numbers(value, left) for name, value in form.items()}
                 return lambda *values: fn(**{n: _fill(s, values) for n, s in slots.items()}, **whole)
 
-            family = self.families[key] = Family(of)
+            family = self.families[key] = Family(of, self._name(slots, form))
         return family, tuple(numbers)
+
+    def _name(self, slots: dict[str, Any], form: dict[str, Any]) -> str | None:
+        """What the functions of a family are, exactly (see `kept`); None for what is not the library's own."""
+        own = own_name(self.spec)
+        try:
+            static = {name: kept.text(value) for name, value in form.items()}
+        except kept.Unwritten:
+            return None
+        return own and f"{own} {slots} {static} {dtypes._default} {config.key}"
+
+
+def own_name(spec: OpSpec) -> str | None:
+    """What no other operation is called, in any process; None for one that is not of `ops`."""
+    module = spec.fn.__module__
+    if not module.startswith(_OPS) or not inspect.unwrap(spec.fn).__code__.co_filename.startswith(_FOLDER):
+        return None
+    keys = spec.name, f"{module.rpartition('.')[2]}.{spec.name}"
+    return next((f"{module} {key}" for key in keys if ops.get(key) is spec), None)
+
+
+#: the operations' package, and where it is
+_OPS = f"{__name__.partition('.')[0]}.ops."
+_FOLDER = str(Path(__file__).parents[1] / "ops")
 
 
 def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
@@ -273,7 +298,7 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") ->
         raise TypeError(wrong)
 
 
-_NUMBER = object()
+_NUMBER = kept.NUMBER
 
 
 def _without_numbers(value: Any, numbers: list[int]) -> Any:

@@ -17,6 +17,7 @@ from .._base import inside, watch
 from .._base.promotion import can_cast
 from .._base.tuning import tuning
 from .._tensor import grad_mode, saved
+from .._tensor.family import Family
 from .._tensor.node import EndedView
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, attach
@@ -330,11 +331,17 @@ def _copy_slices(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that writes a value through a chain of views; the views' positions are dynamic arguments."""
 
     put, _ = put_through(plans)
-    plan = Plan(
-        lambda base, value, *extra: put(base, value, _grouped(extra, counts)), "copy_slices", "CopySlices"
-    )
+    fn = lambda base, value, *extra: put(base, value, _grouped(extra, counts))
+    family = Family(lambda numbers: fn, _chain("copy_slices", plans, counts))
+    plan = Plan(fn, "copy_slices", "CopySlices", family=family)
     plan.edge_order = ((0, False), (1, False))
     return plan
+
+
+def _chain(word: str, plans: Sequence[Any], *static: Any) -> str | None:
+    """The name of a `Family` for what a chain of views is used for."""
+    names = [plan.family.name and f"{plan.family.name} {plan.numbers}" for plan in plans]
+    return None if None in names else f"{word} {names} {static}"
 
 
 def _look_through(plans: Sequence[Any], extras: Sequence[Sequence[Any]], value: Any) -> Any:
@@ -353,16 +360,17 @@ def _unseen(shape: tuple[int, ...], plans: tuple[Any, ...], counts: tuple[int, .
         place = jnp.full(size, inner.size).at[inner].set(jnp.arange(inner.size))
         return base.reshape(-1).at[place].get(mode="fill", fill_value=0).reshape(shape)
 
-    return Plan(look, "unseen", "AsStridedBackward0")
+    family = Family(lambda numbers: look, _chain("unseen", plans, counts, shape))
+    return Plan(look, "unseen", "AsStridedBackward0", family=family)
 
 
 @functools.lru_cache(tuning.cached_programs)
 def view_again(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that looks through a chain of views anew."""
 
-    plan = Plan(
-        lambda base, *extra: _look_through(plans, _grouped(extra, counts), base), "view", "AsStridedBackward0"
-    )
+    fn = lambda base, *extra: _look_through(plans, _grouped(extra, counts), base)
+    family = Family(lambda numbers: fn, _chain("view", plans, counts))
+    plan = Plan(fn, "view", "AsStridedBackward0", family=family)
     plan.edge_order = ((0, False),)
     return plan
 

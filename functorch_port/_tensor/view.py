@@ -25,6 +25,7 @@ from .._base.bounded import Bounded
 from .._base.strides import REINTERPRET, RULES, Layout, contiguous
 from .._base.tuning import tuning
 from . import grad_mode
+from .family import Family
 from .plan import Plan
 
 __all__ = [
@@ -278,7 +279,8 @@ def _permutations(order: tuple[int, ...]) -> tuple[Any, Any]:
 
 @functools.cache
 def _permutation(order: tuple[int, ...]) -> Any:
-    plan = Plan(lambda x: x.transpose(order), "permute", "PermuteBackward0")
+    family = Family(lambda numbers: lambda x: x.transpose(order), f"permutation {order}")
+    plan = Plan(family.of(()), "permute", "PermuteBackward0", family=family)
     plan.named = lambda values: {"input": None, "dims": order}
     return plan
 

@@ -18,6 +18,7 @@ from functorch_port._base.dtypes import dtype as DType
 from functorch_port._random.generator import Generator, draw
 from functorch_port._run.run import run
 from functorch_port._tensor import creation, grad_mode
+from functorch_port._tensor.family import Family
 from functorch_port._tensor.plan import Plan
 from functorch_port._tensor.tensor import Tensor, wrap
 
@@ -131,7 +132,8 @@ def _replacement(node: str) -> Plan:
             out = jnp.where(jnp.ones(out.shape, bool), out, x.astype(out.dtype))
         return out
 
-    return Plan(replace, node.removesuffix("Backward0").lower(), node)
+    family = Family(lambda numbers: replace, "replacement")
+    return Plan(replace, node.removesuffix("Backward0").lower(), node, family=family)
 
 
 def _with_history(node: str, inputs: Sequence[Tensor], value: Any) -> Tensor:

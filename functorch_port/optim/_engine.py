@@ -26,7 +26,8 @@ from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
 from .._array.joint import Part, cut, join
 from .._base.tuning import tuning
 from .._run.run import run
-from .._tensor import grad_mode
+from .._tensor import grad_mode, kept
+from .._tensor.family import Family
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
 
@@ -318,7 +319,16 @@ def _of_elements(rule: Rule, flags: Any, there: tuple[bool, ...], joined: str) -
         return ([new], old) if joined == "state" else ([], [new, *old])
 
     update.__name__ = update.__qualname__ = rule.__name__
+    update.exact = _exact(rule, flags, there, joined)  # type: ignore[attr-defined]
     return update
+
+
+def _exact(rule: Rule, *static: Any) -> str | None:
+    """What says exactly which rule with which static arguments this is (see `kept`); None if nothing does."""
+    try:
+        return f"{kept.own(rule)} {kept.text(static)}"
+    except kept.Unwritten:
+        return None
 
 
 def _in_order(entries: Sequence[Any], there: tuple[bool, ...]) -> tuple[Any, ...]:
@@ -362,16 +372,16 @@ def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
 def of_joined(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
     """The rule once, over all elements of parameters whose state is joined; ``params`` is a list, or joined, too."""
     there = tuple([x is not None for x in state])
-    kept = [x for x in state if x is not None]
+    present = [x for x in state if x is not None]
     if isinstance(params, list):
         rows = list(zip(params, grads, strict=True))
-        new, joined = loops.update(_of_elements(rule, flags, there, "state"), rows, 1, row, kept)
+        new, joined = loops.update(_of_elements(rule, flags, there, "state"), rows, 1, row, present)
         made: Any = [param for param, *_ in new]
     else:
         rows = [(grad,) for grad in grads]
-        made, *joined = loops.update(_of_elements(rule, flags, there, "all"), rows, 0, row, [params, *kept])[
-            1
-        ]
+        made, *joined = loops.update(
+            _of_elements(rule, flags, there, "all"), rows, 0, row, [params, *present]
+        )[1]
     return made, _in_order(joined, there)
 
 
@@ -486,7 +496,8 @@ def rule_plan(rule: Rule, flags: Any, present: tuple[bool, ...]) -> Plan:
         new_param, new_state = rule(param, grad, state, tuple(values), flags)
         return (new_param, *(s for s in new_state if s is not None))
 
-    return Plan(pure, rule.__name__, f"{rule.__name__.title().replace('_', '')}Backward0")
+    family = Family(lambda numbers: pure, _exact(rule, flags, present))
+    return Plan(pure, rule.__name__, f"{rule.__name__.title().replace('_', '')}Backward0", family=family)
 
 
 def _update_recorded(rule: Rule, batch: Batch, i: int) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from jax import lax
 
 from functorch_port._array import tracing
 from functorch_port._cpu import numpy_programs as host
+from functorch_port._cpu.numpy_programs import packed
 from functorch_port._tensor.family import Family
 
 pytestmark = pytest.mark.cpu
@@ -56,6 +58,7 @@ def compared(fn: Any, *calls: Sequence[Any], rtol: float = 3e-6, atol: float = 1
             assert not isinstance(fn, dict), [name for name in names if _is_missing(fn[name], args)]
             raise AssertionError("it is not written in numpy")
         ours = host.quiet.run(found.run, *args)
+        same_again(plan, args, ours)
         with tracing.x64():
             theirs = jax.jit(all_of)(*args)
         assert isinstance(theirs, tuple) == isinstance(ours, tuple)
@@ -69,7 +72,19 @@ def compared(fn: Any, *calls: Sequence[Any], rtol: float = 3e-6, atol: float = 1
             np.testing.assert_allclose(a, b, loose, max(atol, loose / 10), err_msg=name)
     if len(calls) > 2:
         known = next(iter(plan.family._known.values()))
-        assert known.traces[0].symbols, "sizes are no symbols"
+        assert known.traces[-1].symbols, "sizes are no symbols"
+
+
+def same_again(plan: Any, args: Sequence[Any], given: Any) -> None:
+    """A program that was written to the disk and read is the same."""
+    traced, sizes = plan.family.find(args, ())
+    again = packed.unpack(marshal.loads(marshal.dumps(packed.pack(traced.backend))))
+    assert again.facts(*sizes) == traced.backend.facts(*sizes)
+    assert bits(host.quiet.run(again.run, *sizes, *args)) == bits(given)
+
+
+def bits(given: Any) -> list[Any]:
+    return [(x.shape, x.dtype, x.tobytes()) for x in (given if isinstance(given, tuple) else (given,))]
 
 
 def _is_missing(fn: Callable[..., Any], args: Sequence[Any]) -> bool:

@@ -28,7 +28,9 @@ from jax.interpreters import batching, mlir
 
 from ..._array import tracing
 from ..._array.loops import New, Row, by_xla
+from ..._base import cache
 from ..._base.tuning import tuning
+from ..._tensor import kept
 from . import ffi, llvm
 
 __all__ = ["Call", "Loop", "call_of", "loop", "run", "update_p"]
@@ -79,6 +81,28 @@ def _update(
     fn: Callable[..., Any], row: Types, written: int, joined: Types, numbers: Types, vector: bool
 ) -> tuple[Loop, tuple[np.dtype | None, ...]] | None:
     """The loop, and the types of a new row; None if there can be none. With ``vector`` the numbers are one array."""
+    exact = getattr(fn, "exact", None)
+    kinds = [" ".join([t.name for t in types]) for types in (row, joined, numbers)]
+    home = kept.home(f"loop {exact} {kinds} {written} {vector}") if exact else None
+    found = kept.load(home) if home else None
+    if home:
+        cache.count(found is not None)
+    if found is None:
+        found = _written(fn, row, written, joined, numbers, vector)
+        if home:
+            kept.later(home, partial(kept.save, home, found))
+    if not found:
+        return None
+    each, sources, made = found
+    first = (min(len(numbers), 1) if vector else len(numbers)) + len(joined)
+    made_loop = loop(fn.__name__, each, sources, first, len(row), tuning.kernel_chunk)
+    return made_loop, tuple([None if name is None else np.dtype(name) for name in made])
+
+
+def _written(
+    fn: Callable[..., Any], row: Types, written: int, joined: Types, numbers: Types, vector: bool
+) -> tuple[Any, ...]:
+    """What `loop` takes, and the names of the types of a new row, for `marshal`; empty if there can be none."""
     n, j = len(numbers), len(joined)
 
     def flat(*values: Any) -> Any:
@@ -90,11 +114,11 @@ def _update(
         closed, (new_joined, new_row) = jax.make_jaxpr(flat, return_shape=True)(*elements)
     made = tuple([None if x is None else np.dtype(x.dtype) for x in new_row])
     if _types(new_joined) != joined or made[:written] != row[:written]:
-        return None
+        return ()
     try:
-        return _loop(fn.__name__, closed, n, vector, j, written), made
+        return *_lines(closed, n, vector, j, written), [None if t is None else t.name for t in made]
     except llvm.Unknown:
-        return None
+        return ()
 
 
 # ---------------------------------------------------------------------- a call in a program
@@ -180,8 +204,10 @@ mlir.register_lowering(update_p, _here, platform="cpu")
 # ---------------------------------------------------------------------- from a jaxpr to LLVM's language
 
 
-def _loop(name: str, closed: Any, numbers: int, vector: bool, joined: int, written: int) -> Loop:
-    """The loop over the elements of a row's arrays.
+def _lines(
+    closed: Any, numbers: int, vector: bool, joined: int, written: int
+) -> tuple[str, list[tuple[int, int, int, int]]]:
+    """Of the loop over the elements of a row's arrays the instructions and the sources (see `loop`).
 
     Arguments of the jaxpr are the numbers, an element of each joined array, and those of a row; its results are the new
     elements of the joined arrays and of the row.
@@ -223,7 +249,7 @@ body:
   %more = icmp slt i64 %next, %end
   br i1 %more, label %body, label %out
 out:"""
-    return loop(name, each, sources, first + joined, width, tuning.kernel_chunk)
+    return each, sources
 
 
 class Loop(NamedTuple):

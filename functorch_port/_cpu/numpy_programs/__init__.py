@@ -10,8 +10,8 @@ any operation: the pure function is traced as for `jax.jit`, and its primitives 
 from __future__ import annotations
 
 import contextvars
-import functools
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -23,10 +23,12 @@ from ..._base import device, dtypes, settings
 from ..._base.sizes import is_known
 from ..._base.tuning import tuning
 from ..._tensor.avals import NUMBERS
+from . import packed
+from .program import Program
 from .values import KEPT, Unsupported
 
 if TYPE_CHECKING:
-    from .writer import Program
+    from ..._tensor.family import Traced
 
 __all__ = [
     "Bound",
@@ -57,7 +59,7 @@ def on_cpu() -> bool:
     return jax.config.jax_default_device is None and _cpu_is_default()
 
 
-@functools.cache
+@cache
 def _only_cpu() -> set[Any]:
     """The CPU, if JAX computes on one alone."""
     return set(jax.devices()) if _cpu_is_default() and jax.device_count() == 1 else set()
@@ -68,7 +70,7 @@ def is_only_cpu(devices: Any) -> bool:
     return bool(devices) and devices == _only_cpu()
 
 
-@functools.cache
+@cache
 def _can_be_in_numpy() -> bool:
     """Numpy has the types, and the CPU is what JAX computes on."""
     return tracing.X64 and _cpu_is_default()
@@ -162,17 +164,32 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
     try:
         traced, sizes = plan.family.find(values, plan.numbers)
         if traced.backend is None:
-            traced.backend = _written(traced.closed, traced.results, traced.symbols, sizes, values) or False
-            traced.closed = None
+            traced.backend = _program(plan, traced, sizes, values)
         program = traced.backend
     except Exception:  # the compiled form raises an error of the operation again, in its own words
         return None
     if program is False:
         return None
     traced.tell()
-    run = functools.partial(program.run, *sizes) if sizes else program.run
+    run = partial(program.run, *sizes) if sizes else program.run
     time, elements, products = program.facts(*sizes)
     return Bound(run, time, elements, products, program.is_kept)
+
+
+def _program(plan: Any, traced: Traced, sizes: Sequence[int], values: Sequence[Any]) -> Program | bool:
+    """The program of a trace, from the disk or written; False if it must be compiled."""
+    if traced.kept is not None and not callable(traced.kept):
+        return traced.kept and packed.unpack(traced.kept)
+    closed = plan.family.closed(traced, values, plan.numbers)
+    try:
+        program = _written(closed, traced.shapes(tuple(sizes)), traced.symbols, sizes, values)
+        if program is not None:
+            traced.keep(partial(packed.pack, program))
+    except Unsupported:
+        program = None
+        traced.keep(False)
+    traced.closed = None
+    return program or False
 
 
 def function(
@@ -199,20 +216,19 @@ def function(
 def _written(
     closed: Any, results: Any, symbols: int, sizes: Sequence[int], args: Sequence[Any]
 ) -> Program | None:
-    """The program of a jaxpr. It is tried with these arguments."""
+    """The program of a jaxpr. It is tried with these arguments; None if that fails.
+
+    Raises:
+        Unsupported: if there can be none.
+    """
     from .rules import program as written  # none may ever be needed, and it takes 15 ms to import
 
     if len(results if isinstance(results, tuple | list) else (results,)) != len(closed.out_avals):
-        return None  # some of the results are None
+        raise Unsupported("some of the results are None")
     if all(a.weak_type for a in closed.in_avals):
-        return None  # numbers alone
-    try:
-        program = written(closed, type(results), symbols)
-    except Unsupported:
-        return None
-    outs = run(
-        functools.partial(program.run, *sizes), [np.asarray(a) if hasattr(a, "dtype") else a for a in args]
-    )
+        raise Unsupported("numbers alone")
+    program = written(closed, type(results), symbols)
+    outs = run(partial(program.run, *sizes), [np.asarray(a) if hasattr(a, "dtype") else a for a in args])
     if outs is None:
         return None
     for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,7 +14,12 @@ from ..._array import tracing
 from ..._base.sizes import ARITHMETIC
 from ..._base.tuning import tuning
 
-__all__ = ["HELPERS", "ones_of", "pad", "summed_rows"]
+__all__ = ["HELPERS", "in_one", "ones_of", "pad", "summed_rows"]
+
+
+def in_one(way: Callable[..., Any], *arrays: Any, **how: Any) -> Any:
+    """What takes arrays as one argument."""
+    return way(arrays, **how)
 
 
 def _full(x: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -144,16 +150,16 @@ _CHUNKS = 1024, 16384
 
 
 @functools.cache
-def _program(primitive: Any, dtype: np.dtype) -> Any:
-    return jax.jit(primitive.bind)
+def _program(fn: Callable[..., Any], dtype: np.dtype) -> Any:
+    return jax.jit(fn)
 
 
-def _by_xla(primitive: Any, x: Any) -> Any:
+def _by_xla(fn: Callable[..., Any], x: Any) -> Any:
     """An operation for each element that numpy has not: a program of XLA for a part of fixed size, again and again."""
     x = np.asarray(x)
     flat = np.ascontiguousarray(x).reshape(-1)
     size = _CHUNKS[x.size > _CHUNKS[0]]
-    program, out = _program(primitive, x.dtype), np.empty(flat.shape, x.dtype)
+    program, out = _program(fn, x.dtype), np.empty(flat.shape, x.dtype)
     with tracing.outside(), tracing.x64():
         for at in range(0, len(flat), size):
             part = flat[at : at + size]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jax import lax
 
 from ..._base import sizes
 from .helpers import ones_of
@@ -262,7 +263,12 @@ def _ordered(w: Writer, x: Value, order: tuple[int, ...], shape: tuple[int, ...]
 def _by_xla(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     (x,), aval = ins, eqn.outvars[0].aval
     return w._emit(
-        f"_by_xla({w._named(eqn.primitive)}, {w._array(x)})", aval, x.shape, ins, 20.0, (x.shape, 1e-3)
+        f"_by_xla({w._named(getattr(lax, eqn.primitive.name))}, {w._array(x)})",
+        aval,
+        x.shape,
+        ins,
+        20.0,
+        (x.shape, 1e-3),
     )
 
 

@@ -9,8 +9,9 @@ from .control import CONTROL
 from .factors import FACTORS
 from .indexing import INDEXING
 from .primitives import RULES
+from .program import Program
 from .windows import WINDOWS
-from .writer import Program, Rules, Writer
+from .writer import Rules, Writer
 
 __all__ = ["program"]
 

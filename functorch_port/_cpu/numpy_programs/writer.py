@@ -18,10 +18,11 @@ from ..._array.value import HOST
 from ..._base import lowering, sizes
 from ..._base.jaxprs import inlined, pruned, walk
 from ..elements import ELEMENTS
-from .helpers import HELPERS
+from .helpers import HELPERS, in_one
+from .program import Program
 from .values import DTYPES, KEPT, LOW, Unsupported, Value
 
-__all__ = ["Program", "Rules", "Writer"]
+__all__ = ["Rules", "Writer"]
 
 
 _FLOAT32 = np.dtype(np.float32)
@@ -72,21 +73,6 @@ class Line:
     text: str
     needs: set[int]
     over: dict[int, str] | None = None
-
-
-class Program(NamedTuple):
-    """What was written.
-
-    Attributes:
-        run: a function of the symbols and then the arrays and numbers, to an array or a tuple of them.
-        facts: a function of the symbols: microseconds that it takes, by an estimate, the elements of its largest array,
-            and the multiply-adds of its largest product.
-        is_kept: whether its arguments and results are of types that small values in numpy have.
-    """
-
-    run: Callable[..., Any]
-    facts: Callable[..., tuple[float, int, int]]
-    is_kept: bool
 
 
 class Writer:
@@ -264,7 +250,7 @@ class Writer:
         """A primitive that something else computes."""
         for var in eqn.outvars:
             self._checked(var.aval)
-        return self._call(lambda *arrays, **how: by.way(arrays, **how), eqn, ins, by.time, **eqn.params)
+        return self._call(partial(in_one, by.way), eqn, ins, by.time, **eqn.params)
 
     def _call(
         self, fn: Callable[..., Any], eqn: Any, ins: list[Value], once: float, *each: Any, **how: Any
