@@ -6,12 +6,12 @@ Reference: https://docs.jax.dev/en/latest/export/shape_poly.html
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jax.export import symbolic_shape
 
-__all__ = ["ARITHMETIC", "MOST", "broadcast", "is_known", "is_symbol", "symbols", "text"]
+__all__ = ["ARITHMETIC", "MOST", "apart", "broadcast", "is_known", "is_symbol", "symbols", "text"]
 
 
 #: positions in larger dimensions have 64 bits
@@ -26,6 +26,19 @@ def symbols(count: int, constraints: tuple[str, ...] = ()) -> tuple[Any, ...]:
     names = [f"n{k}" for k in range(count)]
     known = [f"{name} {bound}" for name in names for bound in (">= 2", f"<= {MOST}")]
     return tuple(symbolic_shape(",".join(names), constraints=[*known, *constraints]))
+
+
+def apart(fn: Callable[..., Any], *args: Any) -> Any:
+    """``fn(*args)``, which deals with symbols.
+
+    JAX catches errors there and keeps them, each with all frames of its moment, until the collector finds them. They
+    are not to keep the values that the callers have: a generator that has ended has no caller.
+    """
+
+    def run() -> Iterator[Any]:
+        yield fn(*args)
+
+    return next(run())
 
 
 def is_known(size: Any) -> bool:

@@ -13,7 +13,6 @@ size, for each.
 
 from __future__ import annotations
 
-import gc
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ import jax
 from .._array import tracing
 from .._base import config, lowering
 from .._base.bounded import Bounded
-from .._base.sizes import ARITHMETIC, MOST, symbols, text
+from .._base.sizes import ARITHMETIC, MOST, apart, symbols, text
 from .._base.tuning import tuning
 from .pullback import pull
 
@@ -128,13 +127,10 @@ class _Known:
                 tried = pattern, _order_of(sizes) if ordered else None
                 if tried in self.failed or any(tried == (t.pattern, t.order) for t in self.traces):
                     continue
-                try:
-                    new = Traced(of, values, numbers, *tried)
-                except Exception:  # it asks for a size; with numbers an error is told in its own words
+                new = apart(_traced, of, values, numbers, *tried)
+                if new is None:
                     self.failed.append(tried)
                     continue
-                finally:  # JAX has caught errors, which hold all frames here, with the values in them
-                    gc.collect(1)
                 self.traces.insert(0, new)
                 if (env := new.sizes_of(sizes)) is not None:
                     self._note(sizes)
@@ -150,6 +146,14 @@ class _Known:
     def _note(self, sizes: list[int]) -> None:
         if len(self.samples) < _SAMPLES:
             self.samples.append(sizes)
+
+
+def _traced(*args: Any) -> Traced | None:
+    """The trace; None if the function asks for the value of a symbol: with numbers an error is told in its own words."""
+    try:
+        return Traced(*args)
+    except Exception:
+        return None
 
 
 #: sizes of which one is remembered, and traces of single ones

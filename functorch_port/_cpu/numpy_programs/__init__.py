@@ -20,7 +20,7 @@ import numpy as np
 from ..._array import fits, tracing
 from ..._array.value import HOST
 from ..._base import device, dtypes, settings
-from ..._base.sizes import is_known
+from ..._base.sizes import apart, is_known
 from ..._base.tuning import tuning
 from ..._tensor.avals import NUMBERS
 from .values import KEPT, Unsupported
@@ -207,7 +207,7 @@ def _written(
     if all(a.weak_type for a in closed.in_avals):
         return None  # numbers alone
     try:
-        program = written(closed, type(results), symbols)
+        program = apart(written, closed, type(results), symbols)
     except Unsupported:
         return None
     outs = run(
