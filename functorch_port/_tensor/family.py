@@ -22,7 +22,7 @@ from typing import Any
 import jax
 
 from .._array import tracing
-from .._base import config, lowering
+from .._base import collector, config, lowering
 from .._base.bounded import Bounded
 from .._base.sizes import ARITHMETIC, MOST, apart, symbols, text
 from .._base.tuning import tuning
@@ -116,6 +116,7 @@ class _Known:
         self.samples: list[list[int]] = []
         self.traces: list[Traced] = []
 
+    @collector.stopped()
     def trace(
         self, of: Callable[..., Any], values: Sequence[Any], numbers: Sequence[int], sizes: list[int]
     ) -> tuple[Traced, tuple[int, ...]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..._array import fits, tracing
 from ..._array.value import HOST
-from ..._base import device, dtypes, settings
+from ..._base import collector, device, dtypes, settings
 from ..._base.sizes import apart, is_known
 from ..._base.tuning import tuning
 from ..._tensor.avals import NUMBERS
@@ -196,6 +196,7 @@ def function(
     return program.run if is_small else None
 
 
+@collector.stopped()
 def _written(
     closed: Any, results: Any, symbols: int, sizes: Sequence[int], args: Sequence[Any]
 ) -> Program | None:
