@@ -20,7 +20,7 @@ import numpy as np
 from ..._array import fits, tracing
 from ..._array.value import HOST
 from ..._base import collector, device, dtypes, settings
-from ..._base.sizes import apart, is_known
+from ..._base.sizes import apart
 from ..._base.tuning import tuning
 from ..._tensor.avals import NUMBERS
 from .values import KEPT, Unsupported
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bound",
+    "agree",
     "bound",
     "computed",
     "enabled",
@@ -122,7 +123,9 @@ def computed(plan: Any, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
 def _small(plan: Any, values: Sequence[Any]) -> Callable[..., Any] | None:
     """A program for values like these, where it costs less than the call of a compiled one."""
     found = bound(plan, values) if enabled() and not plan.eager else None
-    return found.run if found is not None and found.is_small else None
+    if found is None or not found.is_small or not agree(run(found.run, values), plan.shapes(values)):
+        return None
+    return found.run
 
 
 #: numpy's warnings about overflow, division by zero and NaN are off in here, and nowhere else
@@ -162,7 +165,7 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
     try:
         traced, sizes = plan.family.find(values, plan.numbers)
         if traced.backend is None:
-            traced.backend = _written(traced.closed, traced.results, traced.symbols, sizes, values) or False
+            traced.backend = _written(traced.closed, traced.results, traced.symbols) or False
             traced.closed = None
         program = traced.backend
     except Exception:  # the compiled form raises an error of the operation again, in its own words
@@ -171,8 +174,7 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
         return None
     traced.tell()
     run = functools.partial(program.run, *sizes) if sizes else program.run
-    time, elements, products = program.facts(*sizes)
-    return Bound(run, time, elements, products, program.is_kept)
+    return Bound(run, *program.facts(*sizes), program.is_kept)
 
 
 def function(
@@ -186,21 +188,20 @@ def function(
         avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
         with tracing.x64():
             closed, results = jax.make_jaxpr(fn, return_shape=True)(*avals)
-        program = _written(closed, results, 0, (), args)
+        program = _written(closed, results, 0)
     except Exception:
         return None
     if program is None:
         return None
     cost, elements, products = program.facts()
     is_small = program.is_kept and cost <= time and elements <= most and products <= tuning.numpy_products
-    return program.run if is_small else None
+    given = [np.asarray(a) if hasattr(a, "dtype") else a for a in args]
+    return program.run if is_small and agree(run(program.run, given), results) else None
 
 
 @collector.stopped()
-def _written(
-    closed: Any, results: Any, symbols: int, sizes: Sequence[int], args: Sequence[Any]
-) -> Program | None:
-    """The program of a jaxpr. It is tried with these arguments."""
+def _written(closed: Any, results: Any, symbols: int) -> Program | None:
+    """The program of a jaxpr."""
     from .rules import program as written  # none may ever be needed, and it takes 15 ms to import
 
     if len(results if isinstance(results, tuple | list) else (results,)) != len(closed.out_avals):
@@ -208,20 +209,17 @@ def _written(
     if all(a.weak_type for a in closed.in_avals):
         return None  # numbers alone
     try:
-        program = apart(written, closed, type(results), symbols)
+        return apart(written, closed, type(results), symbols)
     except Unsupported:
         return None
-    outs = run(
-        functools.partial(program.run, *sizes), [np.asarray(a) if hasattr(a, "dtype") else a for a in args]
+
+
+def agree(outs: Any, wanted: Any) -> bool:
+    """Whether what a program gives when it runs first is what it should be."""
+    return outs is not None and all(
+        out.shape == aval.shape and out.dtype == aval.dtype
+        for out, aval in zip(*[x if isinstance(x, tuple | list) else (x,) for x in (outs, wanted)], strict=True)
     )
-    if outs is None:
-        return None
-    for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):
-        if out.ndim != aval.ndim or out.dtype != aval.dtype:
-            return None
-        if any(n != size for n, size in zip(out.shape, aval.shape) if is_known(size)):
-            return None
-    return program
 
 
 def run(program: Callable[..., Any], args: Sequence[Any]) -> Any:
