@@ -150,7 +150,7 @@ class _Known:
 
 
 def _traced(*args: Any) -> Traced | None:
-    """The trace; None if the function asks for the value of a symbol: with numbers an error is told in its own words."""
+    """The trace; None if the function asks for the value of a size: with numbers an error is told in its own words."""
     try:
         return Traced(*args)
     except Exception:

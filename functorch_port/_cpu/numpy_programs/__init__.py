@@ -174,7 +174,8 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
         return None
     traced.tell()
     run = functools.partial(program.run, *sizes) if sizes else program.run
-    return Bound(run, *program.facts(*sizes), program.is_kept)
+    time, elements, products = program.facts(*sizes)
+    return Bound(run, time, elements, products, program.is_kept)
 
 
 def function(
@@ -218,7 +219,9 @@ def agree(outs: Any, wanted: Any) -> bool:
     """Whether what a program gives when it runs first is what it should be."""
     return outs is not None and all(
         out.shape == aval.shape and out.dtype == aval.dtype
-        for out, aval in zip(*[x if isinstance(x, tuple | list) else (x,) for x in (outs, wanted)], strict=True)
+        for out, aval in zip(
+            *[x if isinstance(x, tuple | list) else (x,) for x in (outs, wanted)], strict=True
+        )
     )
 
 
