@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jax.export import is_symbolic_dim, symbolic_shape
 
 __all__ = [
-    "ARITHMETIC", "MOST", "broadcast", "evaluated", "is_known", "is_symbolic_dim", "names_in", "symbols", "text",
+    "ARITHMETIC", "MOST", "apart", "broadcast", "evaluated", "is_known", "is_symbolic_dim", "names_in", "symbols",
+    "text",
 ]  # fmt: skip
 
 
@@ -29,6 +30,19 @@ def symbols(count: int, constraints: tuple[str, ...] = ()) -> tuple[Any, ...]:
     names = [f"n{k}" for k in range(count)]
     known = [f"{name} {bound}" for name in names for bound in (">= 2", f"<= {MOST}")]
     return tuple(symbolic_shape(",".join(names), constraints=[*known, *constraints]))
+
+
+def apart(fn: Callable[..., Any], *args: Any) -> Any:
+    """``fn(*args)``, which deals with symbols.
+
+    JAX catches errors there and keeps them, each with all frames of its moment, until the collector finds them. They
+    are not to keep the values that the callers have: a generator that has ended has no caller.
+    """
+
+    def run() -> Iterator[Any]:
+        yield fn(*args)
+
+    return next(run())
 
 
 def is_known(size: Any) -> bool:

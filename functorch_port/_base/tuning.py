@@ -86,7 +86,10 @@ class Tuning:
         product_deep: inner dimension from which on a library's matmul is better for the transpose of the second one:
             for 128 rows of 128 numbers its calls cost 4 us more than they save, of 28; for 16 of 512 they take 25
             instead of 70.
-        single_product: multiply-adds of a product, or of a batch of them, from which on oneDNN computes it at once.
+        single_product: multiply-adds of a product, or of a batch of them, from which on oneDNN computes it at once, and
+            numpy's library has threads.
+        products_least: multiply-adds of such products by a process from which on oneDNN does it: to load it, and its
+            first call, take 40 to 60 ms, and as much is lost by 3e9 of them.
         recurrence_least, recurrence_steps: multiply-adds of a layer below which a scan is as good, and the steps below
             which the weights' layout does not pay.
         recurrence_part: multiply-adds that are worth a thread.
@@ -168,6 +171,7 @@ class Tuning:
     small_product_least: int = 1 << 12
     small_product_rows: int = 4
     single_product: int = 1 << 18
+    products_least: int = 1 << 30
     recurrence_least: int = 1 << 12
     recurrence_steps: int = 4
     recurrence_part: int = 1 << 20

@@ -15,7 +15,6 @@ What is known of the library's own functions is kept on disk (`kept`), with what
 
 from __future__ import annotations
 
-import gc
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,9 +26,9 @@ import jax
 import numpy as np
 
 from .._array import tracing
-from .._base import cache, config, lowering
+from .._base import cache, collector, config, lowering
 from .._base.bounded import Bounded
-from .._base.sizes import ARITHMETIC, MOST, symbols, text
+from .._base.sizes import ARITHMETIC, MOST, apart, symbols, text
 from .._base.tuning import tuning
 from . import kept
 from .avals import NUMBERS
@@ -156,6 +155,7 @@ class _Known:
         self._load()
         self.samples = [traced.pattern for traced in self.traces if not traced.symbols]
 
+    @collector.stopped()
     def trace(
         self, of: Callable[..., Any], values: Sequence[Any], numbers: Sequence[int], sizes: list[int]
     ) -> tuple[Traced, tuple[int, ...]]:
@@ -167,13 +167,10 @@ class _Known:
                 tried = pattern, _order_of(sizes) if ordered else None
                 if tried in self.failed or any(tried == (t.pattern, t.order) for t in self.traces):
                     continue
-                try:
-                    new = Traced.of(of, values, numbers, *tried, self)
-                except Exception:  # it asks for a size; with numbers an error is told in its own words
+                new = apart(_traced, of, values, numbers, *tried, self)
+                if new is None:
                     self.failed.append(tried)
                     continue
-                finally:  # JAX has caught errors, which hold all frames here, with the values in them
-                    gc.collect(1)
                 self.traces.append(new)
                 if (env := new.sizes_of(sizes)) is not None:
                     self._note(sizes)
@@ -222,6 +219,14 @@ class _Known:
         concrete = [record for record in written if min([0, *record[0]]) == 0]
         most = tuning.kept_traces
         kept.save(self.home, (self.failed[-most:], [*concrete[-most:], *symbolic[-most:]]))
+
+
+def _traced(*args: Any) -> Traced | None:
+    """The trace; None if the function asks for the value of a size: with numbers an error is told in its own words."""
+    try:
+        return Traced.of(*args)
+    except Exception:
+        return None
 
 
 #: sizes of which one is remembered, and traces of single ones

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_
@@ -16,7 +15,7 @@ from .._array.joint import Part
 from .._array.sizes import NeedsSize, SmallSize, size_key
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber, plain_math, symbolic_math
-from .._base import alive, inside, modes
+from .._base import alive, collector, inside, modes
 from .._base.sizes import evaluated
 from .._tensor.node import FREED
 from .._tensor.node import _sequence as node_sequence
@@ -71,9 +70,8 @@ def trace(
     """
     begun = [] if begun is None else begun
     before = modes.now()
-    with tracing.turn:
-        collects = gc.isenabled()
-        gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
+    # all that the trace makes is to be of the youngest generation; see `_kept_cells`
+    with tracing.turn, collector.stopped():
         try:
             with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
                 return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks, sizes)
@@ -83,9 +81,6 @@ def trace(
             for overlay in begun:
                 overlay.reads.stop()
             raise
-        finally:
-            if collects:
-                gc.enable()
 
 
 def _trace(

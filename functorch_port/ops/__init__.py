@@ -1,10 +1,10 @@
 """The operations, one family per file."""
 
-import gc as _gc
 import importlib as _importlib
 import pkgutil as _pkgutil
 from typing import Any as _Any
 
+from .._base import collector as _collector
 from .._run import bind as _bind
 
 # Every family registers itself on import; the order of registration does not matter. The modules with an underscore
@@ -12,18 +12,13 @@ from .._run import bind as _bind
 #
 # A garbage collection during these imports would take 45 ms and find nothing: all operations live as long as the
 # process.
-_collecting = _gc.isenabled()
-_gc.disable()
-try:
+with _collector.stopped():
     for _module in _pkgutil.iter_modules(__path__):
         if not _module.name.startswith("_"):
             _importlib.import_module(f"{__name__}.{_module.name}")
             del globals()[_module.name]  # such attributes are namespaces of custom operators
     _bind.bind()
     _bind.publish_methods()
-finally:
-    if _collecting:
-        _gc.enable()
 
 
 def __getattr__(name: str) -> _Any:

@@ -127,21 +127,50 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     takes 40 ms for 512 x 512 by 512 x 512, and this 1.4.
     """
     product = _product(a, b)
-    if product is None:
+    if product is not None and not _has_onednn.cache_info().currsize:
+        made = _by_numpy(a, b, product)
+        if made is not None:
+            return made
+    if product is None or not _has_onednn():
         return np.matmul(a, b)
-    made = _product_plan(product)
+    plan = _product_plan(product)
     out = (*a.shape[:-1], b.shape[-1])
     given = [x if kept else x.swapaxes(-1, -2) for x, kept in ((a, not product.left), (b, not product.right))]
-    if made is not None:
-        return made.run("onednn.ll", given, [out])[0]
+    if plan is not None:
+        return plan.run("onednn.ll", given, [out])[0]
     words, scratch = onednn.by_sgemm(product)
     result, room = frames.empty(out, np.float32), frames.room(max(scratch, dnnl.ALIGNMENT))
     frames.call("onednn.ll", [*map(np.ascontiguousarray, given)], [result, room], words=words)
     return result
 
 
+#: multiply-adds of such products by numpy
+_done = 0
+
+
+def _by_numpy(a: np.ndarray, b: np.ndarray, product: onednn.Product) -> np.ndarray | None:
+    """The product in parts, each of which numpy leaves to one thread; None where it is to be oneDNN's."""
+    global _done
+    rows, inner, columns = product.rows, product.inner, product.columns
+    by_rows = rows >= columns
+    size = tuning.single_product // (inner * (columns if by_rows else rows))
+    _done += product.batch * rows * inner * columns
+    if not size or _done > tuning.products_least:
+        return None
+    out = np.empty((*a.shape[:-1], columns), a.dtype)
+    shapes = [(-1, rows, inner), (-1, inner, columns), (-1, rows, columns)]
+    for x, y, z in zip(*[v.reshape(shape) for v, shape in zip((a, b, out), shapes)], strict=True):
+        for start in range(0, rows if by_rows else columns, size):
+            part = slice(start, start + size)
+            if by_rows:
+                np.matmul(x[part], y, out=z[part])
+            else:
+                np.matmul(x, y[:, part], out=z[:, part])
+    return out
+
+
 def _product(a: np.ndarray, b: np.ndarray) -> onednn.Product | None:
-    """What oneDNN is to multiply; None for numpy."""
+    """What is large enough for oneDNN."""
     if a.dtype != np.float32 or b.dtype != np.float32 or min(a.ndim, b.ndim) < 2:
         return None
     if a.shape[-1] != b.shape[-2] or (b.ndim > 2 and a.shape[:-2] != b.shape[:-2]):
@@ -153,7 +182,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> onednn.Product | None:
     if b.ndim == 2:
         rows = prod(a.shape[:-1])
     each = rows * inner * columns
-    if batch * each < tuning.single_product or each < tuning.small_product_least or not _has_onednn():
+    if batch * each < tuning.single_product or each < tuning.small_product_least:
         return None
     return onednn.Product(batch, rows, inner, columns, left, right)
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from ..._array import fits, tracing
 from ..._array.value import HOST
-from ..._base import device, dtypes, settings
-from ..._base.sizes import is_known
+from ..._base import collector, device, dtypes, settings
+from ..._base.sizes import apart
 from ..._base.tuning import tuning
 from ..._tensor.avals import NUMBERS
 from . import packed
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bound",
+    "agree",
     "bound",
     "computed",
     "enabled",
@@ -124,7 +125,9 @@ def computed(plan: Any, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
 def _small(plan: Any, values: Sequence[Any]) -> Callable[..., Any] | None:
     """A program for values like these, where it costs less than the call of a compiled one."""
     found = bound(plan, values) if enabled() and not plan.eager else None
-    return found.run if found is not None and found.is_small else None
+    if found is None or not found.is_small or not agree(run(found.run, values), plan.shapes(values)):
+        return None
+    return found.run
 
 
 #: numpy's warnings about overflow, division by zero and NaN are off in here, and nowhere else
@@ -180,13 +183,11 @@ def _program(plan: Any, traced: Traced, sizes: Sequence[int], values: Sequence[A
     """The program of a trace, from the disk or written; False if it must be compiled."""
     if traced.kept is not None and not callable(traced.kept):
         return traced.kept and packed.unpack(traced.kept)
-    closed = plan.family.closed(traced, values, plan.numbers)
+    closed, program = plan.family.closed(traced, values, plan.numbers), None
     try:
-        program = _written(closed, traced.shapes(tuple(sizes)), traced.symbols, sizes, values)
-        if program is not None:
-            traced.keep(partial(packed.pack, program))
+        program = _written(closed, traced.shapes(tuple(sizes)), traced.symbols)
+        traced.keep(partial(packed.pack, program))
     except Unsupported:
-        program = None
         traced.keep(False)
     traced.closed = None
     return program or False
@@ -203,20 +204,18 @@ def function(
         avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
         with tracing.x64():
             closed, results = jax.make_jaxpr(fn, return_shape=True)(*avals)
-        program = _written(closed, results, 0, (), args)
+        program = _written(closed, results, 0)
     except Exception:
-        return None
-    if program is None:
         return None
     cost, elements, products = program.facts()
     is_small = program.is_kept and cost <= time and elements <= most and products <= tuning.numpy_products
-    return program.run if is_small else None
+    given = [np.asarray(a) if hasattr(a, "dtype") else a for a in args]
+    return program.run if is_small and agree(run(program.run, given), results) else None
 
 
-def _written(
-    closed: Any, results: Any, symbols: int, sizes: Sequence[int], args: Sequence[Any]
-) -> Program | None:
-    """The program of a jaxpr. It is tried with these arguments; None if that fails.
+@collector.stopped()
+def _written(closed: Any, results: Any, symbols: int) -> Program:
+    """The program of a jaxpr.
 
     Raises:
         Unsupported: if there can be none.
@@ -227,16 +226,17 @@ def _written(
         raise Unsupported("some of the results are None")
     if all(a.weak_type for a in closed.in_avals):
         raise Unsupported("numbers alone")
-    program = written(closed, type(results), symbols)
-    outs = run(partial(program.run, *sizes), [np.asarray(a) if hasattr(a, "dtype") else a for a in args])
-    if outs is None:
-        return None
-    for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):
-        if out.ndim != aval.ndim or out.dtype != aval.dtype:
-            return None
-        if any(n != size for n, size in zip(out.shape, aval.shape) if is_known(size)):
-            return None
-    return program
+    return apart(written, closed, type(results), symbols)
+
+
+def agree(outs: Any, wanted: Any) -> bool:
+    """Whether what a program gives when it runs first is what it should be."""
+    return outs is not None and all(
+        out.shape == aval.shape and out.dtype == aval.dtype
+        for out, aval in zip(
+            *[x if isinstance(x, tuple | list) else (x,) for x in (outs, wanted)], strict=True
+        )
+    )
 
 
 def run(program: Callable[..., Any], args: Sequence[Any]) -> Any:

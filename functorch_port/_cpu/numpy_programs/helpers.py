@@ -43,12 +43,17 @@ def _add_along(x: Any, axis: int, others: tuple[Any, ...], at: Any, update: Any)
 
 
 def summed_rows(at: Any, update: Any, count: int) -> np.ndarray:
-    """The sum of the rows of ``update`` for each place: `numpy.add.at` takes 20 times as long."""
-    from scipy.sparse import csc_matrix
-
-    ones, ends = ones_of(len(at), update.dtype), np.arange(len(at) + 1)
-    places = csc_matrix((ones, at, ends), (count, len(at)))
-    return (places @ update.reshape(len(at), -1)).reshape(count, *update.shape[1:])
+    """The sum of the rows of ``update`` for each place. `numpy.add.at` of rows takes 10 times as long as of numbers, of
+    which a complex one is two; `scipy.sparse` a third of that, but 45 ms to import.
+    """
+    out, rows = np.zeros((count, *update.shape[1:]), update.dtype), np.ascontiguousarray(update)
+    sums, width = out.reshape(-1), rows[0].size
+    if width % 2 == 0:
+        width, pair = width // 2, np.result_type(np.complex64, update.dtype)
+        sums, rows = sums.view(pair), rows.reshape(-1).view(pair)
+    places = at.astype(np.int64)[:, None] * width + np.arange(width)
+    np.add.at(sums, places.reshape(-1), rows.reshape(-1))
+    return out
 
 
 def _start(at: Any, size: int, extent: int) -> int:
