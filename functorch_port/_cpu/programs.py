@@ -355,6 +355,7 @@ class Scope:
 
     def __enter__(self) -> None:
         self.calls = scope.calls = []
+        scope.is_new = False
 
     def __exit__(self, kind: Any, *rest: Any) -> None:
         scope.calls = None

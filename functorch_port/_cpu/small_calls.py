@@ -20,7 +20,7 @@ from .._tensor.overriding import noticed
 from .._tensor.tensor import Tensor, wrap_small
 from .._tensor.view import View
 from . import numpy_programs
-from .numpy_programs import LEAST, MOST, key_of
+from .numpy_programs import LEAST, MOST, kind_of
 
 __all__ = ["caller"]
 
@@ -97,10 +97,10 @@ def _remember(
     if any(isinstance(k, Tensor) for k in signature):
         return
     plan = op.plan(*args, **kwargs)
-    program = plan.backend.get(key_of(values))
-    if program:
+    state = plan.backend.get(kind_of(values)[0])
+    if state and state.is_small:
         asked = plan if op.spec.view or plan.check is not None else None
-        small[tuple(signature)] = program, asked, form_of(result._look())
+        small[tuple(signature)] = state.bound.run, asked, form_of(result._look())
 
 
 def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: list[Any]) -> bool:

@@ -69,21 +69,7 @@ class Op:
                 )
             if watch.state.level is not None:
                 return watch.state.level.run_op(self, args, kwargs, out)
-        sig: list[Any] = [dtypes._default, config.key]
-        dyn: list[Any] = []
-        try:
-            if len(args) > self.positional:
-                raise TypeError
-            for a, kind in zip(args, self.kinds):
-                _scan(a, kind, sig, dyn)
-            for name, a in kwargs.items():
-                sig.append(name)
-                _scan(a, self.kind_of[name], sig, dyn)
-            plan = self.plans.get(tuple(sig))
-        except (TypeError, KeyError):
-            plan = None
-        if plan is None:
-            plan, dyn = self._bind(args, kwargs)
+        plan, dyn = self.found(args, kwargs)
         try:
             result = run(plan, dyn)
         except SparseOperand:
@@ -117,7 +103,24 @@ class Op:
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """What a call with these arguments would run."""
-        return self._bind(args, kwargs)[0]
+        return self.found(args, kwargs)[0]
+
+    def found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, list[Any]]:
+        """The plan of a call with these arguments, and what it runs on."""
+        sig: list[Any] = [dtypes._default, config.key]
+        dyn: list[Any] = []
+        try:
+            if len(args) > self.positional:
+                raise TypeError
+            for a, kind in zip(args, self.kinds):
+                _scan(a, kind, sig, dyn)
+            for name, a in kwargs.items():
+                sig.append(name)
+                _scan(a, self.kind_of[name], sig, dyn)
+            plan = self.plans.get(tuple(sig))
+        except (TypeError, KeyError):
+            plan = None
+        return self._bind(args, kwargs) if plan is None else (plan, dyn)
 
     # The slow way: once per new signature, and for calls that need their arguments put in order.
 

@@ -45,8 +45,6 @@ class Plan:
     #: the name of its autograd node
     node: str
     spec: OpSpec | None = None
-    #: its jitted form
-    jit: Callable[..., Any] = field(init=False)
     #: of the operation (see `op`)
     eager: str = ""
     view: bool = False
@@ -73,6 +71,7 @@ class Plan:
     numbers: tuple[int, ...] = ()
     #: by masks what was derived from it
     derived: dict[Any, Any] = field(default_factory=dict)
+    _jit: Callable[..., Any] | None = None
     #: by shapes those of the results, and what a backend remembers
     _shapes: Bounded[Any, Any] = field(default_factory=_by_shape)
     backend: Bounded[Any, Any] = field(default_factory=_by_shape)
@@ -86,7 +85,17 @@ class Plan:
             self.eager, self.view, self.differentiable = spec.eager, spec.view, spec.differentiable
             self.returns, self.keeps = spec.tuple_type, spec.keeps
             self.fresh = not (spec.view or spec.eager)
-        self.jit = self.fn if self.eager else jax.jit(self.fn)
+
+    @property
+    def jit(self) -> Callable[..., Any]:
+        """Its jitted form."""
+        if self._jit is None:
+            self._jit = self.fn if self.eager else jax.jit(self.fn)
+        return self._jit
+
+    @jit.setter
+    def jit(self, jitted: Callable[..., Any]) -> None:
+        self._jit = jitted
 
     def backward(self, mask: Mask, holes: Mask) -> Plan:
         """The plan of the pullback: ``fn(*inputs, *gradients of the outputs but holes) -> gradients in mask``."""
