@@ -116,6 +116,8 @@ def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: l
                 return False
             value, form = cell.held, cell.form  # at once: another thread may write
             if value.__class__ in HOST:
+                if value.size > tuning.numpy_elements:
+                    return False
                 if form is None:
                     form = cell.form = form_of(value)
             elif value.__class__ in VALUES and (value := cell.host()) is not None:

@@ -25,7 +25,7 @@ from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View
 from . import autocast
 from .arguments import arguments_of
-from .opnode import node_class, show_saved
+from .opnode import show_saved
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .results import attach_view, laid_as
@@ -167,11 +167,9 @@ class Op:
     def _plan(self, slots: dict[str, Any], static: dict[str, Any]) -> Plan:
         spec = self.spec
         family, numbers = self._family(slots, static)
-        pure = family.of(numbers)
-        pure.__name__ = pure.__qualname__ = spec.name
         node = spec.node if isinstance(spec.node, str) else spec.node(static)
-        plan = Plan(pure, spec.name, node, spec, family=family, numbers=numbers)
-        show_saved(node_class(plan.node), spec.params)
+        plan = Plan(None, spec.name, node, spec, family=family, numbers=numbers)
+        show_saved(plan.node, tuple(spec.params))
         plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}
         plan.saves, plan.slots = {} if spec.name in saved.RULES else None, slots
         plan.tensors = frozenset(s for n, s in slots.items() if self.kind_of[n] is ARRAY)
@@ -202,7 +200,12 @@ class Op:
             def of(numbers: Sequence[Any]) -> Callable[..., Any]:
                 left = iter(numbers)
                 whole = {name: _with_numbers(value, left) for name, value in form.items()}
-                return lambda *values: fn(**{n: _fill(s, values) for n, s in slots.items()}, **whole)
+
+                def pure(*values: Any) -> Any:
+                    return fn(**{n: _fill(s, values) for n, s in slots.items()}, **whole)
+
+                pure.__name__ = pure.__qualname__ = self.spec.name
+                return pure
 
             family = self.families[key] = Family(of)
         return family, tuple(numbers)
