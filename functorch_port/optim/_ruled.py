@@ -126,7 +126,7 @@ class RuledOptimizer(Optimizer):
         slots = self.method.slots(self.method.flags(group))
         state = {k: number_tensor(start.get(k, 0.0), group.get("fused")) for k in self.method.numbers}
         for k in filter(None, slots):
-            shape = self.method.shape(k, param._value.shape)
+            shape = self.method.shape(k, param._aval().shape)
             if shape is not None:
                 state[k] = filled_state(param, start.get(k, 0.0), shape)
         return state
