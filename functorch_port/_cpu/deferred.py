@@ -228,7 +228,7 @@ class _Scope(OfThread):
     Attributes:
         calls: where operations of the calling thread are noted that are put off without being recorded for a gradient;
             None if these run at once. See `programs.Scope`.
-        is_new: whether one of them has not come before, so that there is no program with it.
+        is_new: whether there is no program of them, as one of them has not come before, and none will be made.
     """
 
     calls: list[Call] | None = None

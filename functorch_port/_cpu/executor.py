@@ -113,8 +113,10 @@ class CpuExecutor(Executor):
     def follow(self, cell: Storage, array: np.ndarray) -> bool:
         return shared.follow(cell, array)
 
-    def scope(self) -> AbstractContextManager[Any] | None:
-        return _programs().Scope() if scope.calls is None else None
+    def scope(self, what: Any, args: Sequence[Any]) -> AbstractContextManager[Any] | None:
+        if scope.calls is not None:
+            return None
+        return _programs().Scope((id(what), *[a._aval().shape for a in args if isinstance(a, Tensor)]))
 
     def backward(
         self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool

@@ -70,6 +70,12 @@ class Op:
             if watch.state.level is not None:
                 return watch.state.level.run_op(self, args, kwargs, out)
         plan, dyn = self.found(args, kwargs)
+        result = self.of(plan, dyn, args, kwargs)
+        return result if out is None else write_out(out, result, spec.name, dyn)
+
+    def of(self, plan: Plan, dyn: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call of which `found` is known."""
+        spec = self.spec
         try:
             result = run(plan, dyn)
         except SparseOperand:
@@ -94,7 +100,7 @@ class Op:
                     break
         if spec.after is not None and (kwargs or dyn[0]._view is not None):
             return spec.after(result, *args, **kwargs)
-        return result if out is None else write_out(out, result, spec.name, dyn)
+        return result
 
     def in_order(self, kwargs: dict[str, Any]) -> bool:
         """Whether these keyword arguments come in the order in which a program has them."""
