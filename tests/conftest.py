@@ -17,7 +17,7 @@ import torch._dynamo  # brings 220,000 objects, which are to be there before the
 
 from functorch_port._base import settings
 from functorch_port._base.tuning import tuning
-from functorch_port._cpu import numpy_programs as host
+from functorch_port._cpu import tiers
 
 torch.set_num_threads(1)
 tuning.background = False  # when something is compiled is not to depend on time
@@ -78,7 +78,7 @@ def both_ways(request: pytest.FixtureRequest):
     latter alone."""
     with tuning.having(numpy_elements=request.param), pytest.MonkeyPatch.context() as patch:
         if not request.param:  # not the functions that were written before, either
-            patch.setattr(host, "computed", lambda *_: None)
+            patch.setattr(tiers, "known", lambda *_: (None, False))
         yield
 
 

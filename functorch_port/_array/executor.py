@@ -98,8 +98,10 @@ class Executor:
         """Have a new Storage share the memory of the array that it was copied from; returns whether it does."""
         return False
 
-    def scope(self) -> AbstractContextManager[Any] | None:
-        """A context in which results may wait until its end: a pass of a module. None if there is nothing to gain."""
+    def scope(self, what: Any, args: Sequence[Any]) -> AbstractContextManager[Any] | None:
+        """A context in which results may wait until its end: the call of a module with these arguments. None if there
+        is nothing to gain.
+        """
         return None
 
     def backward(

@@ -23,16 +23,17 @@ class Bounded(dict[K, V]):
         self.most = most
 
     def __setitem__(self, key: K, value: V) -> None:
-        super().__setitem__(key, value)
-        self._forget()
+        dict.__setitem__(self, key, value)
+        if len(self) > self.most:
+            self._forget()
 
     def setdefault(self, key: K, default: V) -> V:  # type: ignore[override]
         found = super().setdefault(key, default)
-        self._forget()
+        if len(self) > self.most:
+            self._forget()
         return found
 
     def _forget(self) -> None:
-        if len(self) > self.most:
-            keys = list(self)  # at once: other threads may enter some meanwhile
-            for key in keys[: len(keys) - self.most * 3 // 4]:
-                self.pop(key, None)
+        keys = list(self)  # at once: other threads may enter some meanwhile
+        for key in keys[: len(keys) - self.most * 3 // 4]:
+            self.pop(key, None)

@@ -90,6 +90,8 @@ class Tuning:
             numpy's library has threads.
         products_least: multiply-adds of such products by a process from which on oneDNN does it: to load it, and its
             first call, take 40 to 60 ms, and as much is lost by 3e9 of them.
+        planned_product: multiply-adds from which on it makes loops for such a product's shape, in 1 ms and more:
+            (32, 1024) by (1024, 1024) takes 0.40 ms with them instead of 0.55, (32, 512) by (512, 512) 0.11 and 0.125.
         recurrence_least, recurrence_steps: multiply-adds of a layer below which a scan is as good, and the steps below
             which the weights' layout does not pay.
         recurrence_part: multiply-adds that are worth a thread.
@@ -172,6 +174,7 @@ class Tuning:
     small_product_rows: int = 4
     single_product: int = 1 << 18
     products_least: int = 1 << 30
+    planned_product: int = 1 << 24
     recurrence_least: int = 1 << 12
     recurrence_steps: int = 4
     recurrence_part: int = 1 << 20

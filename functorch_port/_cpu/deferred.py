@@ -29,6 +29,7 @@ from .._tensor.node import _sequence as _sequence
 from . import numpy_programs as host
 
 __all__ = [
+    "NEW",
     "Call",
     "Deferred",
     "may_wait",
@@ -162,6 +163,11 @@ class Call:
         return [*out] if type(out) is tuple or type(out) is list else [out]
 
 
+#: what a node keeps of an operation that ran at once, as nothing made of it can be in a program that has come before
+NEW = Call(None, ())
+NEW.done(())
+
+
 class Deferred(Lazy):
     """The value of an output of a `Call`.
 
@@ -222,9 +228,11 @@ class _Scope(OfThread):
     Attributes:
         calls: where operations of the calling thread are noted that are put off without being recorded for a gradient;
             None if these run at once. See `programs.Scope`.
+        is_new: whether there is no program of them, as one of them has not come before, and none will be made.
     """
 
     calls: list[Call] | None = None
+    is_new = False
 
 
 scope = _Scope()

@@ -17,8 +17,10 @@ from .._base.strides import REINTERPRET
 from .._tensor import anomaly
 from .._tensor.avals import avals_of
 from .._tensor.node import _sequence as _sequence
+from .._tensor.tensor import Tensor
 from . import deferred, numpy_programs, shared, small_calls, tiers
-from .deferred import Call, may_wait, scope, waiting
+from .deferred import NEW, Call, may_wait, scope, waiting
+from .numpy_programs import kind_of
 
 __all__ = ["CpuExecutor"]
 
@@ -31,22 +33,32 @@ class CpuExecutor(Executor):
     def run(
         self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None
     ) -> Ran:
-        found = self.on_host(plan, values)
-        if found is not None:
-            return values, found, None
+        kind, on_host = kind_of(values)
+        state, is_new = tiers.known(plan, values, kind, on_host)
+        if state and on_host and (state.is_small or (plan.view and tiers.are_used())):
+            found = tiers.by_numpy(plan, values, kind, state)
+            if found is not None:
+                return values, found, NEW if mask is not None and plan.view and _are_new(tensors) else None
         if plan.view and plan.name not in REINTERPRET:
             if may_wait(values):
                 out = deferred.view(plan, values)
                 return values, out, None if mask is None else out.call
         elif not anomaly.enabled if mask is not None else scope.calls is not None:
-            if plan.fresh and may_wait(values) and not waiting.are_too_many():
-                call = Call(plan, values)
-                outs = call.outputs(plan.shapes(values))
-                if mask is not None:
-                    return values, outs, call
-                call.number = next(_sequence)
-                scope.calls.append(call)  # type: ignore[union-attr]
-                return values, outs, None
+            if plan.fresh and may_wait(values):
+                is_new = is_new or (scope.is_new if mask is None else _are_new(tensors))
+                if is_new and state and tiers.are_used():
+                    scope.is_new = scope.is_new or mask is None
+                    found = tiers.by_numpy(plan, values, kind, state)
+                    if found is not None:
+                        return values, found, None if mask is None else NEW
+                elif not waiting.are_too_many():
+                    call = Call(plan, values)
+                    outs = call.outputs(plan.shapes(values))
+                    if mask is not None:
+                        return values, outs, call
+                    call.number = next(_sequence)
+                    scope.calls.append(call)  # type: ignore[union-attr]
+                    return values, outs, None
         compiled = partial(self._compiled, plan, values, tensors, mask)
         found = tiers.at_once(plan, values, compiled)
         return compiled() if found is None else (values, found, None)
@@ -73,9 +85,7 @@ class CpuExecutor(Executor):
         return compiled()
 
     def compute(self, plan: Any, values: Sequence[Any]) -> Any:
-        found = self.on_host(plan, values)
-        if found is None:
-            found = tiers.at_once(plan, values, partial(self._computed, plan, values))
+        found = tiers.at_once(plan, values, partial(self._computed, plan, values))
         return self._computed(plan, values) if found is None else found
 
     def _computed(self, plan: Any, values: Sequence[Any]) -> Any:
@@ -103,8 +113,10 @@ class CpuExecutor(Executor):
     def follow(self, cell: Storage, array: np.ndarray) -> bool:
         return shared.follow(cell, array)
 
-    def scope(self) -> AbstractContextManager[Any] | None:
-        return _programs().Scope() if scope.calls is None else None
+    def scope(self, what: Any, args: Sequence[Any]) -> AbstractContextManager[Any] | None:
+        if scope.calls is not None:
+            return None
+        return _programs().Scope((id(what), *[a._aval().shape for a in args if isinstance(a, Tensor)]))
 
     def backward(
         self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool
@@ -112,16 +124,10 @@ class CpuExecutor(Executor):
         return _replay().backward(roots, gradients, retain, wanted, catch)
 
     def on_host(self, plan: Any, values: Sequence[Any]) -> Any:
-        key = numpy_programs.key_of(values)
-        if key is None:
-            return None
-        found = numpy_programs.computed(plan, key, values)
-        if found is None and plan.view:  # of a value that is in numpy anyway
-            found = tiers.at_once(plan, values)
-        return found
+        return tiers.at_once(plan, values)
 
     def early(self, plan: Any, values: Sequence[Any]) -> Any:
-        return tiers.at_once(plan, values)
+        return tiers.at_once(plan, values) if tiers.are_used() else None
 
     def early_update(
         self, fn: Callable[..., Any], rows: Sequence[Any], written: int, numbers: Any, joined: Sequence[Any]
@@ -139,6 +145,12 @@ class CpuExecutor(Executor):
     ) -> Callable[..., Any] | None:
         program = numpy_programs.function(fn, arguments, most, time)
         return None if program is None else lambda *values: numpy_programs.quiet.run(program, *values)
+
+
+def _are_new(tensors: Sequence[Any]) -> bool:
+    """Whether one of them was made by what has not come before."""
+    nodes = [t._grad_fn for t in tensors if t.__class__ is Tensor]
+    return any([node is not None and node.kept is NEW for node in nodes])  # noqa: C419 (faster)
 
 
 # They lead to modules that `import functorch_port` does not load.

@@ -350,21 +350,67 @@ def through_views(plan: Plan, values: Sequence[Any]) -> Any:
 class Scope:
     """A context at whose end the operations in it are computed, in one program if that has come before.
 
-    An operation runs earlier if somebody looks at its result.
+    An operation runs earlier if somebody looks at its result, and at once if what is called with such arguments is
+    known to come so often before its program pays.
+
+    Args:
+        what: is called, with the shapes of its arguments.
     """
+
+    def __init__(self, what: Any) -> None:
+        self.what = what
 
     def __enter__(self) -> None:
         self.calls = scope.calls = []
+        times = _times.get(self.what, 0)
+        scope.is_new = times > 0
+        if times:
+            _times[self.what] = times - 1
 
     def __exit__(self, kind: Any, *rest: Any) -> None:
         scope.calls = None
         if kind is None and self.calls:
             needed = _needed(self.calls)
-            if not _as_one(needed):
+            if not self._as_one(needed):
                 calls = list(needed)
                 needed.clear()  # a result is gone when the last operation that needs it has run
                 deferred.run(calls)
         tidy()
+
+    def _as_one(self, calls: dict[Call, Sequence[Any]]) -> bool:
+        """Have calls computed by a program; False if there is none."""
+        if not 1 < len(calls) <= tuning.program_calls or any(call.mask for call in calls):
+            return False
+        numbered = Numbered(list(calls))
+        forward = forward_of(calls, lambda call: False, asked_for(calls, calls.values()), numbered)
+
+        def make() -> Callable[..., list[Any]]:
+            return lambda *flat: given(forward, replayed(forward, iter(flat))[0])
+
+        key = ("forward", forward, numbered.shapes())
+        program = found(key, make, numbered.arguments, list(calls), len(calls))
+        if program is None:
+            _times[self.what] = _times_left(key, list(calls))
+            return False
+        results = run(program, numbered.arguments, sum([c.size for c in calls]))
+        settle(calls, forward, iter(results))
+        return True
+
+
+#: by what a scope is of: how often it may come before its operations are put off again
+_times: Bounded[Any, int] = Bounded(tuning.cached_facts)
+
+
+def _times_left(key: Any, calls: Sequence[Call]) -> int:
+    """How often operations may run one by one before they become a program; they are taken to have done so."""
+    number = hash(key)
+    left = _left.get(number, 0.0)
+    if not tiers.are_used() or left == float("inf"):  # it is on its way
+        return 0
+    each = max(tiers.loss(calls, len(calls)), 1.0)
+    times = max(int(left / each), 0)
+    _left[number] = left - times * each
+    return times
 
 
 def _needed(calls: list[Call]) -> dict[Call, Sequence[Any]]:
@@ -373,22 +419,3 @@ def _needed(calls: list[Call]) -> dict[Call, Sequence[Any]]:
     calls.clear()
     asked = asked_for(found, found.values())
     return unrun([call for call, numbers in zip(found, asked, strict=True) if numbers])
-
-
-def _as_one(calls: dict[Call, Sequence[Any]]) -> bool:
-    """Have calls computed by a program; False if there is none."""
-    if not 1 < len(calls) <= tuning.program_calls or any(call.mask for call in calls):
-        return False
-    numbered = Numbered(list(calls))
-    forward = forward_of(calls, lambda call: False, asked_for(calls, calls.values()), numbered)
-
-    def make() -> Callable[..., list[Any]]:
-        return lambda *flat: given(forward, replayed(forward, iter(flat))[0])
-
-    key = ("forward", forward, numbered.shapes())
-    program = found(key, make, numbered.arguments, list(calls), len(calls))
-    if program is None:
-        return False
-    results = run(program, numbered.arguments, sum([c.size for c in calls]))
-    settle(calls, forward, iter(results))
-    return True

@@ -22,7 +22,7 @@ from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import wrap
 from ..autograd._accumulation import accumulate, summed
 from ..autograd._engine import leading_to, reach
-from . import deferred, programs
+from . import deferred, programs, tiers
 from . import numpy_programs as host
 from .deferred import Call, Deferred, unrun
 from .programs import Numbered, asked_for, forward_of, found, given, replayed, settle, taken
@@ -71,7 +71,7 @@ def _one_operation(
                 return None
     if wanted is not None and not (catch and all(type(n) is AccumulateGrad for n, _ in wanted)):
         return None
-    if gradient.__class__ not in HOST or host.key_of(node.values) is None:  # type: ignore[attr-defined]
+    if gradient.__class__ not in HOST or not host.kind_of(node.values)[1]:  # type: ignore[attr-defined]
         return None
     sums: dict[Any, Any] = {}
     for edge, result in zip(node.edges, node.apply((gradient,))):
@@ -151,8 +151,9 @@ def _attempt(
         return None
     results = None
     if wanted is not None or len(leaves) <= tuning.numpy_leaves:
-        small = host.key_of(flat)
-        results = None if small is None else host.computed(program, small, flat)
+        kind, on_host = host.kind_of(flat)
+        state, _ = tiers.known(program, flat, kind, on_host) if on_host else (None, False)
+        results = tiers.by_numpy(program, flat, kind, state) if state and state.is_small else None
     if results is None:
         results = programs.run(program, flat, sum([call.size for call in calls]))
     if not retain:

@@ -17,10 +17,11 @@ from .._run.registry import ARRAY, ARRAYS, STATIC
 from .._run.results import attach_view
 from .._tensor import grad_mode
 from .._tensor.overriding import noticed
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap_small
 from .._tensor.view import View
 from . import numpy_programs
-from .numpy_programs import LEAST, MOST, key_of
+from .numpy_programs import LEAST, MOST, kind_of
 
 __all__ = ["caller"]
 
@@ -58,8 +59,10 @@ def caller(op: Op, name: str = "") -> Callable[..., Any]:
                 except TypeError:  # a list in a list
                     return op.run(args, kwargs)
                 if found is None:
-                    result = op.run(args, kwargs)
-                    _remember(op, small, known, values, args, kwargs, result)
+                    plan, dyn = op.found(args, kwargs)
+                    result = op.of(plan, dyn, args, kwargs)
+                    if type(result) is Tensor and (args or not is_view) and op.in_order(kwargs):
+                        _remember(small, known, plan, values, result)
                     return result
                 program, plan, made = found
                 if plan is not None and plan.check is not None:
@@ -83,24 +86,13 @@ def caller(op: Op, name: str = "") -> Callable[..., Any]:
 
 
 def _remember(
-    op: Op,
-    small: dict[Any, Any],
-    signature: list[Any],
-    values: Sequence[Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    result: Any,
+    small: dict[Any, Any], known: list[Any], plan: Plan, values: Sequence[Any], result: Tensor
 ) -> None:
-    """Note how calls like one on small values are computed, if that is by a program on the host."""
-    if type(result) is not Tensor or (op.spec.view and not args) or not op.in_order(kwargs):
-        return
-    if any(isinstance(k, Tensor) for k in signature):
-        return
-    plan = op.plan(*args, **kwargs)
-    program = plan.backend.get(key_of(values))
-    if program:
-        asked = plan if op.spec.view or plan.check is not None else None
-        small[tuple(signature)] = program, asked, form_of(result._look())
+    """Note how calls like one are computed, if that is by a program for small values."""
+    state = plan.backend.get(kind_of(values)[0])
+    if state and state.is_small and not any([isinstance(k, Tensor) for k in known]):  # noqa: C419 (faster)
+        asked = plan if plan.view or plan.check is not None else None
+        small[tuple(known)] = state.bound.run, asked, form_of(result._look())
 
 
 def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: list[Any]) -> bool:
@@ -116,6 +108,8 @@ def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: l
                 return False
             value, form = cell.held, cell.form  # at once: another thread may write
             if value.__class__ in HOST:
+                if value.size > tuning.numpy_elements:
+                    return False
                 if form is None:
                     form = cell.form = form_of(value)
             elif value.__class__ in VALUES and (value := cell.host()) is not None:

@@ -26,13 +26,16 @@ from .._base.tuning import tuning
 from .._tensor.avals import NUMBERS
 from . import numpy_programs
 from .deferred import may_wait
+from .numpy_programs import kind_of
 
 __all__ = [
     "Tiered",
     "are_compiling",
     "are_used",
     "at_once",
+    "by_numpy",
     "compiled_later",
+    "known",
     "loss",
     "price",
     "tiered",
@@ -60,16 +63,15 @@ class Tiered:
 
     Attributes:
         bound: the program.
+        is_small: whether it costs less than the call of a compiled one, which is never made then.
         left: microseconds that it may lose against a compiled one before that is made.
-        is_new: whether it has not run.
     """
 
-    __slots__ = ("bound", "is_new", "left")
+    __slots__ = ("bound", "is_small", "left")
 
     def __init__(self, bound: numpy_programs.Bound) -> None:
-        self.bound = bound
+        self.bound, self.is_small = bound, bound.is_small
         self.left = price(1, 1.0)  # sequences come first
-        self.is_new = True
 
     def loss(self) -> float:
         """Microseconds that a run takes longer than that of a compiled program, by an estimate."""
@@ -100,23 +102,22 @@ def price(operations: int, share: float | None = None) -> float:
 
 def tiered(plan: Any, values: Sequence[Any]) -> Tiered | None:
     """An operation for values like these; None if it is compiled, or has no program of numpy's."""
-    key = (_kind(values),)
-    state = plan.backend.get(key)
-    if state is None:
-        bound = None if plan.eager else numpy_programs.bound(plan, values)
-        state = plan.backend[key] = Tiered(bound) if bound is not None else False
-    return state or None
+    return known(plan, values, *kind_of(values))[0]
 
 
-def _kind(values: Sequence[Any]) -> tuple[Any, ...]:
-    kind: list[Any] = []
-    for v in values:
-        if v.__class__ in NUMBERS:
-            kind.append(v.__class__)
-        else:
-            kind.append(v.shape)
-            kind.append(v.dtype)
-    return tuple(kind)
+def known(
+    plan: Any, values: Sequence[Any], kind: tuple[Any, ...], on_host: bool
+) -> tuple[Tiered | None, bool]:
+    """As `tiered`, of values of which `kind_of` is known; and whether the first of this kind have come."""
+    state = plan.backend.get(kind)
+    if state is not None:
+        return state or None, False
+    if not (numpy_programs.enabled() if on_host else may_wait(values) and are_used()):
+        return None, False
+    bound = None if plan.eager else numpy_programs.bound(plan, values)
+    state = None if bound is None else Tiered(bound)
+    plan.backend[kind] = state or False
+    return state, True
 
 
 def _on_host(values: Sequence[Any]) -> list[Any]:
@@ -129,6 +130,21 @@ def _on_host(values: Sequence[Any]) -> list[Any]:
     ]
 
 
+def by_numpy(plan: Any, values: Sequence[Any], kind: tuple[Any, ...], state: Tiered) -> Any:
+    """What `known` has found, run: the results, or None if there are none."""
+    out = numpy_programs.run(state.bound.run, _on_host(values))
+    traced = state.bound.traced
+    if not traced.is_right:
+        traced.is_right = numpy_programs.agree(out, plan.shapes(values))
+        if not traced.is_right:
+            traced.backend = plan.backend[kind] = False
+            return None
+    if out is None and not state.is_small:  # no memory: the compiled one says it in PyTorch's words
+        plan.backend[kind] = False
+    state.left -= state.loss()
+    return out
+
+
 def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any] | None = None) -> Any:
     """The results of an operation by numpy; None if it is to run compiled.
 
@@ -137,22 +153,15 @@ def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any] | None
         values: its arguments: arrays, lazy values, numbers.
         compiled: runs the compiled operation; without it that is not made, however often this comes.
     """
-    state = tiered(plan, values) if may_wait(values) and are_used() else None
-    if state is None:
+    kind, on_host = kind_of(values)
+    state, _ = known(plan, values, kind, on_host)
+    if state is None or not ((on_host and state.is_small) or (may_wait(values) and are_used())):
         return None
-    out = numpy_programs.run(state.bound.run, _on_host(values))
-    if state.is_new:
-        state.is_new = False
-        out = out if numpy_programs.agree(out, plan.shapes(values)) else None
-    if out is None:  # a number that does not fit, or no memory: the compiled one says it in PyTorch's words
-        plan.backend[(_kind(values),)] = False
-        return None
-    state.left -= state.loss()
+    out = by_numpy(plan, values, kind, state)
     # while something is compiled, a program that has this operation may be on its way
     if state.left < 0 and compiled is not None and not (plan.view or are_compiling()):
         state.left = float("inf")
-        key = (_kind(values),)
-        compiled_later(compiled, lambda: plan.backend.__setitem__(key, False))
+        compiled_later(compiled, lambda: plan.backend.__setitem__(kind, False))
     return out
 
 

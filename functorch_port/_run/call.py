@@ -29,7 +29,7 @@ from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View
 from . import autocast
 from .arguments import arguments_of
-from .opnode import node_class, show_saved
+from .opnode import show_saved
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec, ops
 from .results import attach_view, laid_as
@@ -73,21 +73,13 @@ class Op:
                 )
             if watch.state.level is not None:
                 return watch.state.level.run_op(self, args, kwargs, out)
-        sig: list[Any] = [dtypes._default, config.key]
-        dyn: list[Any] = []
-        try:
-            if len(args) > self.positional:
-                raise TypeError
-            for a, kind in zip(args, self.kinds):
-                _scan(a, kind, sig, dyn)
-            for name, a in kwargs.items():
-                sig.append(name)
-                _scan(a, self.kind_of[name], sig, dyn)
-            plan = self.plans.get(tuple(sig))
-        except (TypeError, KeyError):
-            plan = None
-        if plan is None:
-            plan, dyn = self._bind(args, kwargs)
+        plan, dyn = self.found(args, kwargs)
+        result = self.of(plan, dyn, args, kwargs)
+        return result if out is None else write_out(out, result, spec.name, dyn)
+
+    def of(self, plan: Plan, dyn: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call of which `found` is known."""
+        spec = self.spec
         try:
             result = run(plan, dyn)
         except SparseOperand:
@@ -112,7 +104,7 @@ class Op:
                     break
         if spec.after is not None and (kwargs or dyn[0]._view is not None):
             return spec.after(result, *args, **kwargs)
-        return result if out is None else write_out(out, result, spec.name, dyn)
+        return result
 
     def in_order(self, kwargs: dict[str, Any]) -> bool:
         """Whether these keyword arguments come in the order in which a program has them."""
@@ -121,7 +113,24 @@ class Op:
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """What a call with these arguments would run."""
-        return self._bind(args, kwargs)[0]
+        return self.found(args, kwargs)[0]
+
+    def found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, list[Any]]:
+        """The plan of a call with these arguments, and what it runs on."""
+        sig: list[Any] = [dtypes._default, config.key]
+        dyn: list[Any] = []
+        try:
+            if len(args) > self.positional:
+                raise TypeError
+            for a, kind in zip(args, self.kinds):
+                _scan(a, kind, sig, dyn)
+            for name, a in kwargs.items():
+                sig.append(name)
+                _scan(a, self.kind_of[name], sig, dyn)
+            plan = self.plans.get(tuple(sig))
+        except (TypeError, KeyError):
+            plan = None
+        return self._bind(args, kwargs) if plan is None else (plan, dyn)
 
     # The slow way: once per new signature, and for calls that need their arguments put in order.
 
@@ -168,11 +177,9 @@ class Op:
     def _plan(self, slots: dict[str, Any], static: dict[str, Any]) -> Plan:
         spec = self.spec
         family, numbers = self._family(slots, static)
-        pure = family.of(numbers)
-        pure.__name__ = pure.__qualname__ = spec.name
         node = spec.node if isinstance(spec.node, str) else spec.node(static)
-        plan = Plan(pure, spec.name, node, spec, family=family, numbers=numbers)
-        show_saved(node_class(plan.node), spec.params)
+        plan = Plan(None, spec.name, node, spec, family=family, numbers=numbers)
+        show_saved(plan.node, tuple(spec.params))
         plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}
         plan.saves, plan.slots = {} if spec.name in saved.RULES else None, slots
         plan.tensors = frozenset(s for n, s in slots.items() if self.kind_of[n] is ARRAY)
@@ -203,7 +210,12 @@ class Op:
             def of(numbers: Sequence[Any]) -> Callable[..., Any]:
                 left = iter(numbers)
                 whole = {name: _with_numbers(value, left) for name, value in form.items()}
-                return lambda *values: fn(**{n: _fill(s, values) for n, s in slots.items()}, **whole)
+
+                def pure(*values: Any) -> Any:
+                    return fn(**{n: _fill(s, values) for n, s in slots.items()}, **whole)
+
+                pure.__name__ = pure.__qualname__ = self.spec.name
+                return pure
 
             family = self.families[key] = Family(of, self._name(slots, form))
         return family, tuple(numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -218,13 +218,17 @@ class OpNode(Node):
         return mixed
 
 
-def show_saved(node: type[OpNode], arguments: Iterable[str]) -> None:
-    """Give a class of nodes what PyTorch's has as ``_saved_NAME`` (a `__getattr__` would slow every attribute down)."""
+@functools.cache
+def show_saved(node: str, arguments: tuple[str, ...]) -> None:
+    """Give the class of the nodes of this name what PyTorch's has as ``_saved_NAME`` (a `__getattr__` would slow every
+    attribute down).
+    """
+    cls = node_class(node)
     for argument in (*arguments, "result", "result0", "result1", "result2"):
         name = saved.shown_as(argument)
         for attribute in (f"_saved_{name}", f"_raw_saved_{name}"):
-            if attribute not in vars(node):
-                setattr(node, attribute, property(functools.partial(_saved_of, attribute)))
+            if attribute not in vars(cls):
+                setattr(cls, attribute, property(functools.partial(_saved_of, attribute)))
 
 
 def _saved_of(attribute: str, node: OpNode) -> Any:

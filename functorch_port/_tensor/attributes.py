@@ -98,7 +98,7 @@ def _overlaps(self: Tensor) -> bool:
     return (
         self._view is not None
         and self._view.may_overlap
-        and any(s == 0 and n > 1 for s, n in zip(self._strides(), self._value.shape, strict=True))
+        and any(s == 0 and n > 1 for s, n in zip(self._strides(), self._aval().shape, strict=True))
     )
 
 

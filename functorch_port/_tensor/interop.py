@@ -94,7 +94,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    if not self.is_cpu and not force and not isinstance(self._value, jax.core.Tracer):
+    if not self.is_cpu and not force and not isinstance(self._look(), jax.core.Tracer):
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
             "tensor to host memory first."

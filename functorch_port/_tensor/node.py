@@ -133,6 +133,8 @@ class Node:
 
     #: whether it runs although no gradient arrived
     runs_empty = False
+    #: what an executor has noted of the operation
+    kept: Any = None
     #: tensors that must not have been written to since (see `saved`)
     saved: Sequence[Any] = ()
 

@@ -18,7 +18,7 @@ from .._base.bounded import Bounded
 from .._base.tuning import tuning
 from .avals import avals_of, looks_at
 from .family import Family
-from .pullback import Residuals, forward_and_pullback, pull, pull_kept
+from .pullback import Residuals, forward_and_pullback, pull_kept
 
 if TYPE_CHECKING:
     from .._run.registry import OpSpec
@@ -28,11 +28,7 @@ __all__ = ["Plan", "Saved"]
 Mask = tuple[bool, ...]
 
 
-def _by_shape() -> Bounded[Any, Any]:
-    return Bounded(tuning.cached_kinds)
-
-
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Plan:
     """One operation with its static arguments bound: a pure function of a flat list of arrays and numbers.
 
@@ -40,13 +36,12 @@ class Plan:
     arrives.
     """
 
-    fn: Callable[..., Any]
+    #: None for that of its family
+    pure: Callable[..., Any] | None
     name: str
     #: the name of its autograd node
     node: str
     spec: OpSpec | None = None
-    #: its jitted form
-    jit: Callable[..., Any] = field(init=False)
     #: of the operation (see `op`)
     eager: str = ""
     view: bool = False
@@ -74,28 +69,35 @@ class Plan:
     #: by masks what was derived from it
     derived: dict[Any, Any] = field(default_factory=dict)
     #: by shapes those of the results, and what a backend remembers
-    _shapes: Bounded[Any, Any] = field(default_factory=_by_shape)
-    backend: Bounded[Any, Any] = field(default_factory=_by_shape)
+    _shapes: Bounded[Any, Any] = field(default_factory=lambda: Bounded(tuning.cached_kinds))
+    backend: Bounded[Any, Any] = field(default_factory=lambda: Bounded(tuning.cached_kinds))
 
     def __post_init__(self) -> None:
-        self.fn = fn = config.by_our_rules(self.fn)
-        if self.family is None:
-            self.family = Family(lambda numbers: fn)
+        if (pure := self.pure) is not None and self.family is None:
+            self.family = Family(lambda numbers: pure)
         spec = self.spec
         if spec is not None:
             self.eager, self.view, self.differentiable = spec.eager, spec.view, spec.differentiable
             self.returns, self.keeps = spec.tuple_type, spec.keeps
             self.fresh = not (spec.view or spec.eager)
-        self.jit = self.fn if self.eager else jax.jit(self.fn)
+
+    @functools.cached_property
+    def fn(self) -> Callable[..., Any]:
+        """The function, for whoever traces it."""
+        return config.by_our_rules(self.pure or self.family.of(self.numbers))
+
+    @functools.cached_property
+    def jit(self) -> Callable[..., Any]:
+        """Its jitted form."""
+        return self.fn if self.eager else jax.jit(self.fn)
 
     def backward(self, mask: Mask, holes: Mask) -> Plan:
         """The plan of the pullback: ``fn(*inputs, *gradients of the outputs but holes) -> gradients in mask``."""
         plan = self.derived.get((mask, holes))
         if plan is None:
-            fn = functools.partial(pull, self.fn, mask, holes)
             names = f"{self.name}_backward", f"{self.node[:-1]}Backward0"
             family = self.family.backward(mask, holes)
-            plan = Plan(fn, *names, pulls=True, family=family, numbers=self.numbers)
+            plan = Plan(None, *names, pulls=True, family=family, numbers=self.numbers)
             self.derived[mask, holes] = plan
         return plan
 

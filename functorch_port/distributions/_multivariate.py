@@ -350,7 +350,7 @@ class Wishart(_ByMatrix, ExponentialFamily):
         else:
             self.df = tensor(df, dtype=matrix.dtype, device=matrix.device)
         size = matrix.shape[-1]
-        given, number = (df._value, None) if isinstance(df, Tensor) else (self.df._value, df)
+        given, number = (df._look(), None) if isinstance(df, Tensor) else (self.df._look(), df)
 
         def error(values: Any) -> Exception:
             shown = wrap(values) if number is None else number

@@ -211,7 +211,7 @@ class _Symmetric(_Square):
 
 def _and(symmetric: Tensor, value: Tensor, more: Callable[[], Tensor]) -> Tensor:
     """``more()`` if all matrices are symmetric, else ``symmetric``."""
-    if not isinstance(symmetric._value, jax.core.Tracer):
+    if not isinstance(symmetric._look(), jax.core.Tracer):
         return more() if bool(symmetric.all()) else symmetric
     return symmetric & more() if value.shape[-2] == value.shape[-1] else symmetric
 

@@ -47,7 +47,7 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         (given,) = broadcast_all(value)
         if logits is None:
             if validate_args is not None:
-                ok = constraints.unit_interval.check(given)._value
+                ok = constraints.unit_interval.check(given)._look()
                 refuse(lambda ok: ~ok, lambda ok: ValueError("The parameter probs has invalid values"), ok)
             given = inside(given)
         self.__dict__[self._is_given], self._lims = given, lims

@@ -115,7 +115,7 @@ class Distribution:
     ) -> None:
         """Raises ValueError unless ``ok``: ``before``, this distribution, ``after``, ``shown(value)``."""
         shown = shown or _shown
-        if not isinstance(ok._value, jax.core.Tracer):
+        if not isinstance(ok._look(), jax.core.Tracer):
             if not bool(ok.all()):
                 raise ValueError(f"{before}{self!r}{after}{shown(value)}")
             return
@@ -128,7 +128,7 @@ class Distribution:
             tensors = dict(zip(names, map(wrap, arrays), strict=True))
             return ValueError(f"{before}{fixed or _described(name, tensors)}{after}{shown(wrap(value))}")
 
-        refuse(lambda ok, *_: ~ok, error, ok._value, value._value, *(t._value for t in given.values()))
+        refuse(lambda ok, *_: ~ok, error, ok._look(), value._look(), *(t._look() for t in given.values()))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
         """Returns the distribution with a larger batch shape, to which its own must broadcast."""

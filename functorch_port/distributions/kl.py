@@ -106,7 +106,7 @@ def _bernoulli(p: Any, q: Any) -> Tensor:
 @register_kl(Binomial, Binomial)
 def _binomial(p: Any, q: Any) -> Tensor:
     text = "KL between Binomials where q.total_count > p.total_count is not implemented"
-    fewer = (p.total_count < q.total_count)._value
+    fewer = (p.total_count < q.total_count)._look()
     refuse(lambda fewer: fewer, lambda fewer: NotImplementedError(text), fewer)
     one = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
     return (p.total_count * one).masked_fill(p.total_count > q.total_count, inf)

@@ -460,7 +460,7 @@ class Module:
         if tracing.overlay:
             tracing.overlay.note_stateful(self)
         elif not _grad.enabled:
-            scope = executor.current.scope()
+            scope = executor.current.scope(self, args)
             if scope is not None:
                 with scope:
                     return self(*args, **kwargs)

@@ -89,7 +89,7 @@ def raise_if_failed(info: Tensor, error: Callable[[str, int], Exception]) -> Non
         at = int(np.flatnonzero(info)[0])
         return error(f"(Batch element {at}): " if info.ndim else "", int(info.flat[at]))
 
-    refuse(lambda info: info != 0, first, info._value)
+    refuse(lambda info: info != 0, first, info._look())
 
 
 def with_out(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -172,7 +172,7 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
     if device is not None:
         where = devices.as_device(device)
         if where.type == "meta":
-            value = out._value
+            value = out._aval()
             out = Tensor._wrap(jax.ShapeDtypeStruct(value.shape, value.dtype))
         elif not _same_place(out, where):
             if out.is_meta:
@@ -182,7 +182,7 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
                     f"to({str(where)!r}) is not supported in a compiled function: it runs on one device, {out.device}. "
                     "Move its inputs before the call, and its results after it"
                 )
-            traced = bool(tracing.overlay) or isinstance(out._value, jax.core.Tracer)
+            traced = bool(tracing.overlay) or isinstance(out._look(), jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
     if memory_format is not None and out is self and not out.is_contiguous(memory_format):
         out = _to_dtype(out, out.dtype)

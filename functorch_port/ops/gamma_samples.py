@@ -40,7 +40,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.binomial.html
     """
-    counts, probs = _require("binomial", count)._value, _require("binomial", prob)._value
+    counts, probs = _require("binomial", count)._look(), _require("binomial", prob)._look()
     d = dtypes.from_np(counts.dtype)
     if not d.is_floating_point:
         raise ValueError(f"binomial only supports floating-point dtypes for count, got: {d.scalar_name}")
@@ -70,7 +70,7 @@ def _sample_dirichlet(self: Tensor, generator: Generator | None = None) -> Tenso
 
 
 def _drawn(kind: str, name: str, concentration: Tensor, generator: Generator | None) -> Tensor:
-    value = _require(f"_{name}", concentration)._value
+    value = _require(f"_{name}", concentration)._look()
     d = dtypes.from_np(value.dtype)
     if d not in (dtypes.float32, dtypes.float64):
         raise _unsupported(name, d)

@@ -148,7 +148,7 @@ def _check_range(range: Any, edges: Sequence[Tensor]) -> None:
                 f"torch.histogramdd: dimension {d}'s range [{e[0]:g}, {e[-1]:g}] is not finite"
             )
 
-        refuse(lambda e: ~(xp_of(e).isfinite(e[0]) & xp_of(e).isfinite(e[-1])), error, e._value)
+        refuse(lambda e: ~(xp_of(e).isfinite(e[0]) & xp_of(e).isfinite(e[-1])), error, e._look())
 
 
 def _histogram(

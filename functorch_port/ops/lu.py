@@ -170,7 +170,7 @@ def _check_pivots(LU_data: Tensor, LU_pivots: Tensor) -> None:
         "of lu_factor?"
     )
     within = functools.partial(outside, low=1, high=LU_data.shape[-2] + 1)
-    refuse(within, lambda pivots: RuntimeError(text), LU_pivots._value)
+    refuse(within, lambda pivots: RuntimeError(text), LU_pivots._look())
 
 
 def _lu_solve(LU: jax.Array, pivots: jax.Array, B: jax.Array, left: bool, adjoined: bool) -> jax.Array:

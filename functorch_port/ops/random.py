@@ -256,7 +256,7 @@ def _like(
     memory_format: Any,
 ) -> Tensor:
     kernel, kind = _LIKE[name]
-    own = _require(name, input)._value
+    own = _require(name, input)._aval()
     d = dtype or dtypes.from_np(own.dtype)
     _refuse_unless_inexact(kernel, d)
     order = memory_order(input, memory_format)
@@ -272,7 +272,7 @@ def _like_made(
     input: Tensor, value: Any, device: Any, requires_grad: bool, order: Sequence[int] | None
 ) -> Tensor:
     if device is None and not _is_meta(value):
-        value = _beside(input._value, value)
+        value = _beside(input._look(), value)
     tensor = wrap(value) if device is None or _is_meta(value) else creation.finish(value, device, False)
     tensor = laid(tensor, order)
     return tensor.requires_grad_(True) if requires_grad else tensor
@@ -325,7 +325,7 @@ def randint_like(
     memory_format: Any = None,
 ) -> Tensor:
     """`randint` with the shape, dtype and device of ``input``; called as ``(input, [low,] high)``."""
-    own = _require("randint_like", input)._value
+    own = _require("randint_like", input)._aval()
     given = list(args)
     if high is None and given:
         high = given.pop()

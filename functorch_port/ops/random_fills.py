@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
-from functorch_port._array import tracing
+from functorch_port._array import executor, tracing
 from functorch_port._array.refusal import refuse
 from functorch_port._base import dtypes
 from functorch_port._base.dtypes import dtype as DType
@@ -90,7 +90,7 @@ def trunc_normal_fill(
     else:
         _refuse_unless_inexact("check_uniform_bounds", d)
         _check_bounds(low, high, d)
-    if _is_meta(tensor._value):
+    if _is_meta(tensor._aval()):
         return tensor
     value = draw(
         generator, "truncated_normal", tuple(tensor.shape), d, mean=mean, std=std, low=low, high=high
@@ -166,7 +166,7 @@ def _probability(name: str, p: Any) -> float:
 
 def _bernoulli_of(p: Tensor, shape: Sequence[int], d: DType, generator: Generator | None) -> Any:
     """Ones with the probabilities ``p``: a uniform number of p's precision is compared with each."""
-    chances = p._value
+    chances = p._look()
     kind = dtypes.from_np(chances.dtype)
     if not kind.is_floating_point:
         raise _unsupported("bernoulli_tensor_cpu_p_", kind)
@@ -175,7 +175,8 @@ def _bernoulli_of(p: Tensor, shape: Sequence[int], d: DType, generator: Generato
     refuse(lambda p: ~((p >= 0) & (p <= 1)), lambda p: RuntimeError(_BAD_PROBABILITY), chances)
     u = draw(generator, "uniform", tuple(shape), kind if kind is dtypes.float64 else dtypes.float32)
     with tracing.x64():
-        return (u < jnp.asarray(chances, u.dtype)).astype(d.np)
+        made = (u < chances.astype(u.dtype)).astype(d.np)
+    return executor.current.place(made) if isinstance(made, np.ndarray) else made
 
 
 @composite("exponential_", where="method")

@@ -29,7 +29,7 @@ def constant(values: Any) -> Tensor:
 
 def host_integers(tensor: Tensor, what: str) -> np.ndarray[Any, Any]:
     """The values of an integer Tensor on which shapes depend."""
-    value = tensor._value
+    value = tensor._look()
     if isinstance(value, jax.core.Tracer):
         raise NotImplementedError(
             f"compile cannot trace {what}, because shapes depend on it. Pass the lengths as a list of ints, pack the "

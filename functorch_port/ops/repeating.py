@@ -127,12 +127,12 @@ def _check_repeats(repeats: Tensor) -> None:
         )
     if repeats.ndim > 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-    refuse(lambda n: n < 0, lambda n: RuntimeError("repeats can not be negative"), repeats._value)
+    refuse(lambda n: n < 0, lambda n: RuntimeError("repeats can not be negative"), repeats._look())
 
 
 def _check_total(repeats: Tensor, times: int, total: int) -> None:
     error = RuntimeError("allocated size does not match required size")
-    refuse(lambda n: n.sum() * times != total, lambda n: error, repeats._value)
+    refuse(lambda n: n.sum() * times != total, lambda n: error, repeats._look())
 
 
 _REPEATED = "a given output_size"

@@ -5,6 +5,7 @@ They do not depend smoothly on their inputs, so gradients are zero, as in PyTorc
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import jax
@@ -17,7 +18,9 @@ from functorch_port._base import dtypes
 from functorch_port._base.dtypes import dtype as DType
 from functorch_port._random.generator import Generator, draw
 from functorch_port._run.registry import composite
+from functorch_port._run.run import run
 from functorch_port._tensor import creation
+from functorch_port._tensor.plan import Plan
 from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port.ops._common import broadcast_shapes
 from functorch_port.ops._drawing import (
@@ -58,7 +61,7 @@ def bernoulli(
         made = _with_history("BernoulliBackward0", [input], _bernoulli_of(input, input.shape, d, generator))
     else:
         chance = _probability("bernoulli_", p)
-        value = _out_of_place("bernoulli", input.shape, d, generator, input._value, p=chance)
+        value = _out_of_place("bernoulli", input.shape, d, generator, input._aval(), p=chance)
         made = _with_history("BernoulliBackward1", [input], value)
     return made if out is None else creation._into(out, made)
 
@@ -119,7 +122,7 @@ def normal(
 def _normal_of(mean: Any, std: Any, generator: Generator | None) -> Tensor:
     inputs = [t for t in (mean, std) if isinstance(t, Tensor)]
     if isinstance(std, Tensor):
-        _check_deviations(std._value)
+        _check_deviations(std._look())
     else:
         _check_std(std := _number("normal", "std", 2, std))
     if not isinstance(mean, Tensor):
@@ -127,7 +130,7 @@ def _normal_of(mean: Any, std: Any, generator: Generator | None) -> Tensor:
     d = inputs[0].dtype
     _refuse_unless_inexact("normal_kernel_cpu", d)
     shape = broadcast_shapes(*[t.shape for t in inputs])
-    if any(_is_meta(t._value) for t in inputs):
+    if any(_is_meta(t._aval()) for t in inputs):
         return wrap(jax.ShapeDtypeStruct(shape, d.np))
     scalar_std = std if not isinstance(std, Tensor) else 1.0
     drawn = draw(generator, "normal", shape, d, std=scalar_std)
@@ -182,20 +185,21 @@ def multinomial(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html
     """
-    weights = _require("multinomial", input)._value
+    weights = _require("multinomial", input)._look()
     if out is not None and out.dtype is not dtypes.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_name}")
     _check_multinomial(weights, num_samples, replacement)
     shape = (*weights.shape[:-1], num_samples)
     if _is_meta(weights) or 0 in shape:
-        empty = jax.ShapeDtypeStruct(shape, np.int64)
-        value: Any = empty if _is_meta(weights) else jnp.zeros(shape, np.int32)
+        value: Any = jax.ShapeDtypeStruct(shape, np.int64)
+        if not _is_meta(weights):
+            with tracing.x64():
+                value = jnp.zeros(shape, np.int64)
+        made = wrap(value)
     else:
-        _check_weights(weights, fast=not replacement or num_samples == 1)
-        sample = _without_replacement if not replacement or num_samples == 1 else _with_replacement
-        value = sample(weights, num_samples, generator)
-    with tracing.x64():
-        made = wrap(value if _is_meta(value) else jnp.asarray(value, jax.dtypes.canonicalize_dtype(np.int64)))
+        race = not replacement or num_samples == 1
+        _check_weights(weights, fast=race)
+        made = (_without_replacement if race else _with_replacement)(weights, num_samples, generator)
     return made if out is None else creation._into(out, made)
 
 
@@ -231,14 +235,21 @@ def _check_weights(weights: Any, fast: bool) -> None:
     refuse(bad, error, weights)
 
 
-def _without_replacement(weights: Any, count: int, generator: Generator | None) -> Any:
+def _without_replacement(weights: Any, count: int, generator: Generator | None) -> Tensor:
     """The largest of weight / exponential noise: an exponential race."""
     noise = draw(generator, "exponential", weights.shape, dtypes.from_np(weights.dtype))
-    with tracing.x64():
-        return jax.lax.top_k(weights / noise, count)[1]
+    return run(_largest_quotients(count), [wrap(weights), wrap(noise)])
 
 
-def _with_replacement(weights: Any, count: int, generator: Generator | None) -> Any:
+@cache
+def _largest_quotients(count: int) -> Plan:
+    def places(weights: Any, noise: Any) -> Any:
+        return jax.lax.top_k(weights / noise, count)[1].astype(jax.dtypes.canonicalize_dtype(np.int64))
+
+    return Plan(places, "multinomial", "MultinomialBackward0", differentiable=False)
+
+
+def _with_replacement(weights: Any, count: int, generator: Generator | None) -> Tensor:
     """Positions of uniform numbers in the cumulative distribution."""
     traced = isinstance(weights, jax.core.Tracer)
     in_double = not tracing.overlay or tracing.overlay.rng == "torch"
@@ -254,7 +265,8 @@ def _with_replacement(weights: Any, count: int, generator: Generator | None) -> 
     else:
         pairs = zip(np.asarray(rows), np.asarray(samples), strict=True)
         found = np.stack([_positions(np, np.cumsum(w), x) for w, x in pairs])  # in order, as PyTorch adds up
-    return found.reshape(u.shape)
+    with tracing.x64():
+        return wrap(jnp.asarray(found.reshape(u.shape), jax.dtypes.canonicalize_dtype(np.int64)))
 
 
 def _positions(xp: Any, cumulative: Any, u: Any) -> Any:
@@ -277,7 +289,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.poisson.html
     """
-    rates = _require("poisson", input)._value
+    rates = _require("poisson", input)._look()
     d = dtypes.from_np(rates.dtype)
     if not d.is_floating_point:
         raise _unsupported("poisson_cpu", d)

@@ -187,7 +187,7 @@ def _joined_parts(batch: Batch) -> list[_Joined]:
         if not mine or not all(part.__class__ is Part and part.number == mine[0].number for part in mine):
             continue
         if all(t.shape == param.shape for t in tensors):
-            types = batch.grads[i]._value.dtype, *(t._value.dtype for t in tensors)
+            types = batch.grads[i]._aval().dtype, *(t._aval().dtype for t in tensors)
             key = (tuple([part.joint for part in mine]), everything, batch.group_of[i], types)
             found.setdefault(key, {})[mine[0].number] = i
     return [

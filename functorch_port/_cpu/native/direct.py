@@ -77,30 +77,36 @@ _SHAPES = {
 
 
 class _Plan(NamedTuple):
-    """A plan that a handler is called with.
+    """A plan that a handler is called with, or words that tell it what to do.
 
     Attributes:
-        data: where it is.
+        data: where the plan is, or 0.
         scratch: bytes that it works in.
-        owner: of that and of what it refers to.
+        owner: of the plan and of what it refers to.
+        words: instead of a plan.
     """
 
     data: int
     scratch: int
-    owner: dnnl.Owner
+    owner: dnnl.Owner | None
+    words: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, plan: onednn.Plan, owner: dnnl.Owner) -> _Plan:
-        return cls(onednn.kept(plan.words()), max(plan.scratch, dnnl.ALIGNMENT), owner)
+        return cls(onednn.kept(plan.words()), plan.scratch, owner)
 
     def run(
         self, runtime: str, arrays: Sequence[np.ndarray], shapes: Sequence[Sequence[int]]
     ) -> list[np.ndarray]:
         """Results of these shapes, of float32."""
         made = [frames.empty(shape, np.float32) for shape in shapes]
-        room = frames.room(self.scratch)
-        frames.call(runtime, [*map(np.ascontiguousarray, arrays)], [*made, room], data=self.data)
+        room = frames.room(self.scratch) if self.scratch else _NO_ROOM
+        given = [*map(np.ascontiguousarray, arrays)]
+        frames.call(runtime, given, [*made, room], data=self.data, words=self.words)
         return made
+
+
+_NO_ROOM = frames.room(dnnl.ALIGNMENT)
 
 
 @lru_cache(tuning.cached_primitives)
@@ -133,15 +139,8 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             return made
     if product is None or not _has_onednn():
         return np.matmul(a, b)
-    plan = _product_plan(product)
-    out = (*a.shape[:-1], b.shape[-1])
-    given = [x if kept else x.swapaxes(-1, -2) for x, kept in ((a, not product.left), (b, not product.right))]
-    if plan is not None:
-        return plan.run("onednn.ll", given, [out])[0]
-    words, scratch = onednn.by_sgemm(product)
-    result, room = frames.empty(out, np.float32), frames.room(max(scratch, dnnl.ALIGNMENT))
-    frames.call("onednn.ll", [*map(np.ascontiguousarray, given)], [result, room], words=words)
-    return result
+    given = [a.swapaxes(-1, -2) if product.left else a, b.swapaxes(-1, -2) if product.right else b]
+    return _product_plan(product).run("onednn.ll", given, [(*a.shape[:-1], b.shape[-1])])[0]
 
 
 #: multiply-adds of such products by numpy
@@ -188,10 +187,15 @@ def _product(a: np.ndarray, b: np.ndarray) -> onednn.Product | None:
 
 
 @lru_cache(tuning.cached_primitives)
-def _product_plan(product: onednn.Product) -> _Plan | None:
-    with dnnl.Owner() as owner:
-        made = onednn.by_matmul(product)
-        return None if made is None else _Plan.of(made, owner)
+def _product_plan(product: onednn.Product) -> _Plan:
+    """By oneDNN's matmul, if its loops gain what it takes to make them; ``sgemm`` has loops for all shapes."""
+    if product.batch == 1 and product.rows * product.inner * product.columns >= tuning.planned_product:
+        with dnnl.Owner() as owner:
+            made = onednn.by_matmul(product)
+            if made is not None:
+                return _Plan.of(made, owner)
+    words, scratch = onednn.by_sgemm(product)
+    return _Plan(0, scratch, None, tuple(words))
 
 
 def _multiplied(arrays: Sequence[np.ndarray], *, left: bool, right: bool, precision: Any) -> np.ndarray:
@@ -288,7 +292,7 @@ def _recurrence_plans(what: Recurrence, reverse: bool, sizes: Sizes) -> tuple[_P
         made = recurrence.plan(what, reverse, sizes)
         if made is None:
             return None
-        plan = _Plan(onednn.kept(made.words), max(made.scratch, dnnl.ALIGNMENT), owner)
+        plan = _Plan(onednn.kept(made.words), made.scratch, owner)
         return _Plan.of(made.packing, owner), made.packed, plan
 
 

@@ -12,13 +12,14 @@ import os
 import threading
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int64, c_void_p
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
+from ..._base.tuning import tuning
 from . import ffi
 
 __all__ = ["call", "empty", "room"]
@@ -66,26 +67,71 @@ def call(
         RuntimeError: if it fails.
     """
     all_ = (*arrays, *results)
-    places = _FRAME + len(all_)
-    told = places + (2 + _ARRAY if words else 0)
-    dims = told + len(words) + _BUFFER * len(all_)
-    block = (c_int64 * (dims + sum([a.ndim for a in all_])))()
-    base = ctypes.addressof(block)
-    filled: list[Any] = [0, 0, _api(), 0, 0, 0, 0, len(arrays), 0, base + 8 * _FRAME, 0, 0, len(results)]
-    filled += [0, base + 8 * (_FRAME + len(arrays)), 0, 0, int(bool(words)), 0, 0, base + 8 * places]
-    buffers = told + len(words)
-    filled += range(base + 8 * buffers, base + 8 * dims, 8 * _BUFFER)
-    if words:
-        filled += [base + 8 * (places + 2), 0, 0, len(words), base + 8 * told, *words]
-    at = base + 8 * dims
-    sizes: list[int] = []
-    for a in all_:
-        filled += (0, 0, 0, a.__array_interface__["data"][0], a.ndim, at)
+    form = _form(len(arrays), tuple([a.ndim for a in all_]), tuple(words))
+    try:
+        frame = form.free.pop()
+    except IndexError:
+        frame = form.new()
+    block = frame.block
+    sizes: list[Any] = []
+    for place, a in zip(form.pointers, all_):
+        block[place] = a.__array_interface__["data"][0]
         sizes += a.shape
-        at += 8 * a.ndim
-    block[:] = filled + sizes
-    if _serve(runtime, text)(base, data):
+    block[form.dims :] = sizes
+    failed = _serve(runtime, text)(frame.base, data)
+    form.free.append(frame)
+    if failed:
         raise RuntimeError(f"what {runtime} calls has failed")
+
+
+class _Frame:
+    """A frame, whose arrays are those of the latest call."""
+
+    __slots__ = ("base", "block")
+
+    def __init__(self, size: int) -> None:
+        self.block = (c_int64 * size)()
+        self.base = ctypes.addressof(self.block)
+
+
+class _Form:
+    """Frames for arrays of certain ranks, the first ``count`` of which are arguments, and for words.
+
+    Attributes:
+        pointers: where in a frame the address of each array is.
+        dims: where their dimensions begin.
+        free: frames that no call uses now.
+    """
+
+    def __init__(self, count: int, ranks: Sequence[int], words: Sequence[int]) -> None:
+        self.count, self.ranks, self.words = count, ranks, words
+        self.places = _FRAME + len(ranks)
+        self.told = self.places + (2 + _ARRAY if words else 0)
+        self.buffers = self.told + len(words)
+        self.dims = self.buffers + _BUFFER * len(ranks)
+        self.pointers = range(self.buffers + 3, self.dims, _BUFFER)
+        self.free: list[_Frame] = []
+
+    def new(self) -> _Frame:
+        """Another frame."""
+        frame = _Frame(self.dims + sum(self.ranks))
+        count, words = self.count, self.words
+        results = len(self.ranks) - count
+        at = lambda place: frame.base + 8 * place
+        filled: list[Any] = [0, 0, _api(), 0, 0, 0, 0, count, 0, at(_FRAME), 0, 0, results]
+        filled += [0, at(_FRAME + count), 0, 0, int(bool(words)), 0, 0, at(self.places)]
+        filled += range(at(self.buffers), at(self.dims), 8 * _BUFFER)
+        if words:
+            filled += [at(self.places + 2), 0, 0, len(words), at(self.told), *words]
+        dims = self.dims
+        for rank in self.ranks:
+            filled += (0, 0, 0, 0, rank, at(dims))
+            dims += rank
+        frame.block[: self.dims] = filled
+        return frame
+
+
+_form = lru_cache(tuning.cached_facts)(_Form)
 
 
 @cache

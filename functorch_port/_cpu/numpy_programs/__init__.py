@@ -34,12 +34,11 @@ __all__ = [
     "Bound",
     "agree",
     "bound",
-    "computed",
     "enabled",
     "function",
     "is_only_cpu",
     "keeps",
-    "key_of",
+    "kind_of",
     "may_keep",
     "on_cpu",
     "quiet",
@@ -92,42 +91,22 @@ def may_keep(array: Any) -> bool:
     return array.dtype in KEPT and not tracing.overlay and enabled() and jax.config.jax_default_device is None
 
 
-def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What a program for numpy arrays and numbers depends on: shapes, dtypes and types. None if there are others."""
-    key: list[Any] = []
+def kind_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], bool]:
+    """What a program for arrays and numbers depends on: shapes, dtypes and types; and whether all are on the host."""
+    kind: list[Any] = []
+    on_host = True
     for v in values:
         cls = v.__class__
-        if cls in HOST:
-            key.append(v.shape)
-            key.append(v.dtype)
-        elif cls in NUMBERS:
+        if cls in NUMBERS:
             if cls is int and not LEAST <= v <= MOST:
                 fits.fits(v, dtypes.int64.np)
-            key.append(cls)
+            kind.append(cls)
         else:
-            return None
-    return tuple(key)
-
-
-def computed(plan: Any, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
-    """The results of a plan for small values with this key, as numpy arrays; None if they are not computed so."""
-    program = plan.backend.get(key)
-    if program is None:
-        program = plan.backend[key] = _small(plan, values) or False
-    if program is False:
-        return None
-    try:
-        return quiet.run(program, *values)
-    except Exception:
-        return run(program, values)
-
-
-def _small(plan: Any, values: Sequence[Any]) -> Callable[..., Any] | None:
-    """A program for values like these, where it costs less than the call of a compiled one."""
-    found = bound(plan, values) if enabled() and not plan.eager else None
-    if found is None or not found.is_small or not agree(run(found.run, values), plan.shapes(values)):
-        return None
-    return found.run
+            if cls not in HOST:
+                on_host = False
+            kind.append(v.shape)
+            kind.append(v.dtype)
+    return tuple(kind), on_host
 
 
 #: numpy's warnings about overflow, division by zero and NaN are off in here, and nowhere else
@@ -143,6 +122,7 @@ class Bound(NamedTuple):
         time: microseconds that it takes, by an estimate.
         elements, products: of its largest array, and multiply-adds of its largest product.
         is_kept: whether its arguments and results are of types that small values in numpy have.
+        traced: what it was written of.
     """
 
     run: Callable[..., Any]
@@ -150,6 +130,7 @@ class Bound(NamedTuple):
     elements: int
     products: int
     is_kept: bool
+    traced: Traced
 
     @property
     def is_small(self) -> bool:

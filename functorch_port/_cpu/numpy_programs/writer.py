@@ -205,7 +205,7 @@ class Writer:
         name = eqn.primitive.name
         if (how := lowering.at_once(eqn.primitive)) is not None:
             return self._called(how, eqn, ins)
-        if (formula := lowering.formula_of(eqn.primitive)) is not None:
+        if name not in ELEMENTS and (formula := lowering.formula_of(eqn.primitive)) is not None:
             given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
             with tracing.x64():
                 return self._run(jax.make_jaxpr(partial(formula, **eqn.params))(*given), ins)

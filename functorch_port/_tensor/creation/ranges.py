@@ -224,7 +224,7 @@ def _whole(value: Any, np_dtype: np.dtype) -> Any:
 
 def _end(value: Any) -> Any:
     """A number, or a traced array if its value is unknown."""
-    traced = isinstance(value, Tensor) and isinstance(value._value, jax.core.Tracer)
+    traced = isinstance(value, Tensor) and isinstance(value._look(), jax.core.Tracer)
     return value._value if traced else _number(value)
 
 

@@ -195,7 +195,7 @@ def _slopes(input: Tensor, lower: float, upper: float, generator: Any) -> Tensor
     """A slope per element. In eager mode one is drawn only where the input is not positive, as in PyTorch."""
     if tracing.overlay:
         return wrap(draw(generator, "uniform", tuple(input.shape), input.dtype, low=lower, high=upper))
-    below = np.asarray(input._value) <= 0
+    below = np.asarray(input._look()) <= 0
     slopes = np.ones(below.shape)
     slopes[below] = draw(generator, "uniform", (int(below.sum()),), dtypes.float64, low=lower, high=upper)
     return tensor(slopes, dtype=input.dtype)

@@ -84,6 +84,6 @@ def _longest(targets: Tensor, lengths: Any) -> int:
     if isinstance(lengths, Tensor):
         if tracing.overlay or not lengths.numel():
             return targets.shape[0]
-        lengths = np.asarray(lengths._value)
+        lengths = np.asarray(lengths._look())
     most = max((int(v) for v in lengths), default=0)
     return -(-most // 8) * 8

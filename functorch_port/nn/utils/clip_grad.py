@@ -26,7 +26,7 @@ def _gradients(parameters: Any) -> list[Tensor]:
 
 def _replace(tensors: list[Tensor], values: Any) -> None:
     for old, new in zip(tensors, values, strict=True):
-        old._set_value(new._value)
+        old._set_value(new._peek())
 
 
 @no_grad()
@@ -57,7 +57,7 @@ def _get_total_norm(
             "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
             "`error_if_nonfinite=False`"
         )
-        refuse(lambda ok: ~ok, lambda ok: RuntimeError(text), norm.isfinite()._value)
+        refuse(lambda ok: ~ok, lambda ok: RuntimeError(text), norm.isfinite()._look())
     return norm
 
 

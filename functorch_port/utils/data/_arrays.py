@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port._array import tracing
+from functorch_port._array import executor, tracing
 from functorch_port._tensor.grad_mode import is_grad_enabled
 from functorch_port._tensor.tensor import Tensor
 
@@ -17,10 +17,10 @@ def host_view(tensor: Any) -> np.ndarray | None:
     """The tensor's values as a numpy array without a copy; None if that is impossible or would lose a gradient."""
     if tracing.overlay or not isinstance(tensor, Tensor):
         return None
-    value = tensor._value
-    if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+    value = tensor._look()
+    if not isinstance(value, jax.Array | np.ndarray) or isinstance(value, jax.core.Tracer):
         return None
-    if len(value.devices()) != 1 or _device(value).platform != "cpu":
+    if isinstance(value, jax.Array) and (len(value.devices()) != 1 or _device(value).platform != "cpu"):
         return None
     if tensor.requires_grad and is_grad_enabled():
         return None
@@ -29,12 +29,16 @@ def host_view(tensor: Any) -> np.ndarray | None:
 
 def like(array: np.ndarray, tensor: Tensor) -> Tensor:
     """A new tensor with ``array``'s values, on the device of ``tensor``."""
-    device = _device(tensor._value)
+    value = tensor._look()
+    if isinstance(value, np.ndarray) and executor.current.keeps_on_host(array):
+        return Tensor._wrap(array)
+    device = None if isinstance(value, np.ndarray) else _device(value)
     with tracing.x64():
         if jax.default_backend() != "cpu":
             return Tensor._wrap(jax.device_put(array, device))
-        value = jnp.asarray(array)  # twice as fast as device_put to the default device
-        return Tensor._wrap(value if _device(value) is device else jax.device_put(value, device))
+        made = jnp.asarray(array)  # twice as fast as device_put to the default device
+        moved = device is not None and _device(made) is not device
+        return Tensor._wrap(jax.device_put(made, device) if moved else made)
 
 
 def stacked(tensors: Any) -> Tensor | None:
