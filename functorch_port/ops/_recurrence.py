@@ -226,8 +226,8 @@ def _forward_jvp(primals: Any, tangents: Any, **how: Any) -> Any:
 ad.primitive_jvps[forward_p] = _forward_jvp
 
 
-# of the states before and after all steps, what was kept by a cell of `cell_of`, and w, the coefficients; and of the tangents that are
-# gathered and those of the first states: the tangents of the outputs and of the last states
+# of the states before and after all steps, what a cell of `cell_of` kept, and w, the coefficients; and of the tangents
+# that are gathered and those of the first states: the tangents of the outputs and of the last states
 
 
 def coefficients(mode: str, masked: bool, arrays: Sequence[Any]) -> tuple[Any, ...]:
