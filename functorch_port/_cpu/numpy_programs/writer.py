@@ -280,9 +280,7 @@ class Writer:
         if not eqn.primitive.multiple_results:
             return [self._emit(text, avals[0], avals[0].shape, arrays, once, *each)]
         made = self._line(text, (1,), arrays, once, each)
-        return [
-            self._look(f"{made.text}[{k}]", aval, aval.shape, [made]) for k, aval in enumerate(avals)
-        ]
+        return [self._look(f"{made.text}[{k}]", aval, aval.shape, [made]) for k, aval in enumerate(avals)]
 
     def _inner(self, closed: Any) -> tuple[Callable[..., Any], tuple[float, list[tuple[Any, float]]]]:
         """A program within this one, as a function of the symbols and the arrays to a tuple.
