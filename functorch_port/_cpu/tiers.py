@@ -34,7 +34,6 @@ __all__ = [
     "at_once",
     "compiled_later",
     "loss",
-    "price",
     "tiered",
     "wait",
 ]
@@ -67,7 +66,7 @@ class Tiered:
 
     def __init__(self, bound: numpy_programs.Bound) -> None:
         self.bound = bound
-        self.left = price(1, 1.0)  # sequences come first
+        self.left = tuning.price(1, 1.0)  # sequences come first
 
     def loss(self) -> float:
         """Microseconds that a run takes longer than a compiled program, which has its call and half the arithmetic."""
@@ -82,18 +81,6 @@ def loss(calls: Sequence[Any], operations: int) -> float:
         if (values := call.values) is not None and (state := tiered(call.plan, values))
     ]
     return tuning.operation_time * operations + 2 * sum(times)  # backward takes twice as long
-
-
-def price(operations: int, share: float | None = None) -> float:
-    """Microseconds that may be lost before so many operations are compiled as one program.
-
-    Args:
-        share: of what the compilation takes; None for that of `tuning`.
-    """
-    if tuning.tier == "numpy":
-        return float("inf")
-    share = tuning.compilation_share if share is None else share
-    return share * (tuning.compilation_time + tuning.compilation_each * operations)
 
 
 def tiered(plan: Any, values: Sequence[Any]) -> Tiered | None:
