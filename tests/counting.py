@@ -26,7 +26,7 @@ def xla_compilations() -> Iterator[list[int]]:
     if not _registered:
         jax.monitoring.register_event_duration_secs_listener(_listen)
         _registered = True
-    placing._asked.clear()  # what other tests asked for does not make a program pay in this one
+    placing._left.clear()  # what other tests asked for does not make a program pay in this one
     _counts.append(0)
     box = [0]
     try:

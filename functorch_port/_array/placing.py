@@ -26,15 +26,18 @@ def is_guarded() -> bool:
     return jax.config.jax_transfer_guard_host_to_device not in (None, "allow")
 
 
-_asked: Bounded[Any, int] = Bounded(tuning.cached_facts)
+#: what was asked for -> microseconds that it may take longer before there is a program
+_left: Bounded[Any, float] = Bounded(tuning.cached_facts)
 
 
 def often(what: Any) -> bool:
-    """Whether ``what`` was asked for more than 16 times: from then on a program of its own pays."""
-    count = _asked.get(what, 0)
-    if count <= 16:
-        _asked[what] = count + 1
-    return count > 16
+    """Whether ``what`` was asked for so often that a program of its own pays, which takes 10 us less."""
+    left = _left.get(what)
+    if left is None:
+        left = 160.0 if tuning.tier == "compiled" else tuning.price(1)
+    if left >= 0:
+        _left[what] = left - 10.0
+    return left < 0
 
 
 def put(value: Any, where: Any = None) -> Any:

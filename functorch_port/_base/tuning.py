@@ -197,6 +197,17 @@ class Tuning:
     cached_arrays: int = 256
     handlers: int = 2048
 
+    def price(self, operations: int, share: float | None = None) -> float:
+        """Microseconds that may be lost before so many operations are compiled as one program.
+
+        Args:
+            share: of what the compilation takes; by default `compilation_share`.
+        """
+        if self.tier == "numpy":
+            return float("inf")
+        share = self.compilation_share if share is None else share
+        return share * (self.compilation_time + self.compilation_each * operations)
+
     @contextmanager
     def having(self, **numbers: Any) -> Iterator[None]:
         """Other numbers inside a ``with`` block, in all threads.

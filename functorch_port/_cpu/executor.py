@@ -14,6 +14,7 @@ from .._array.executor import Executor, Ran
 from .._array.storage import Storage
 from .._array.value import HOST, LAZY, computed
 from .._base.strides import REINTERPRET
+from .._base.tuning import tuning
 from .._tensor import anomaly
 from .._tensor.avals import avals_of
 from .._tensor.node import _sequence as _sequence
@@ -135,7 +136,7 @@ class CpuExecutor(Executor):
         return _direct().update(fn, rows, written, numbers, joined) if tiers.are_used() else None
 
     def patience(self, operations: int) -> float:
-        return tiers.price(operations) if tiers.are_used() else 0.0
+        return tuning.price(operations) if tiers.are_used() else 0.0
 
     def compiled_later(self, run: Callable[[], Any], done: Callable[[], Any]) -> None:
         tiers.compiled_later(run, done)

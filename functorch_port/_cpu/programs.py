@@ -100,7 +100,7 @@ def found(
     left = _left.get(number)
     by_numpy, are_new = tiers.are_used(), left is None and _are_new(calls)
     if left is None:
-        left = 0.0 if are_new else tiers.price(operations) if by_numpy else float(tuning.replay_after)
+        left = 0.0 if are_new else tuning.price(operations) if by_numpy else float(tuning.replay_after)
     if left > 0:
         _left[number] = left - (tiers.loss(calls, operations) if by_numpy else 1.0)
         return None

@@ -37,7 +37,6 @@ __all__ = [
     "compiled_later",
     "known",
     "loss",
-    "price",
     "tiered",
     "wait",
 ]
@@ -71,11 +70,11 @@ class Tiered:
 
     def __init__(self, bound: numpy_programs.Bound) -> None:
         self.bound, self.is_small = bound, bound.is_small
-        self.left = price(1, 1.0)  # sequences come first
+        self.left = tuning.price(1, 1.0)  # sequences come first
 
     def loss(self) -> float:
-        """Microseconds that a run takes longer than that of a compiled program, by an estimate."""
-        return max(self.bound.time - tuning.numpy_time, 0.0) * 0.5
+        """Microseconds that a run takes longer than a compiled program, which has its call and half the arithmetic."""
+        return max(0.5 * self.bound.time - tuning.numpy_time, 0.0)
 
 
 def loss(calls: Sequence[Any], operations: int) -> float:
@@ -86,18 +85,6 @@ def loss(calls: Sequence[Any], operations: int) -> float:
         if (values := call.values) is not None and (state := tiered(call.plan, values))
     ]
     return tuning.operation_time * operations + 2 * sum(times)  # backward takes twice as long
-
-
-def price(operations: int, share: float | None = None) -> float:
-    """Microseconds that may be lost before so many operations are compiled as one program.
-
-    Args:
-        share: of what the compilation takes; None for that of `tuning`.
-    """
-    if tuning.tier == "numpy":
-        return float("inf")
-    share = tuning.compilation_share if share is None else share
-    return share * (tuning.compilation_time + tuning.compilation_each * operations)
 
 
 def tiered(plan: Any, values: Sequence[Any]) -> Tiered | None:
@@ -132,15 +119,15 @@ def _on_host(values: Sequence[Any]) -> list[Any]:
 
 def by_numpy(plan: Any, values: Sequence[Any], kind: tuple[Any, ...], state: Tiered) -> Any:
     """What `known` has found, run: the results, or None if there are none."""
-    out = numpy_programs.run(state.bound.run, _on_host(values))
-    traced = state.bound.traced
-    if not traced.is_right:
+    out, traced = numpy_programs.run(state.bound.run, _on_host(values)), state.bound.traced
+    if out is None:
+        if not state.is_small:  # no memory: the compiled one says it in PyTorch's words
+            plan.backend[kind] = False
+    elif not traced.is_right:
         traced.is_right = numpy_programs.agree(out, plan.shapes(values))
         if not traced.is_right:
             traced.backend = plan.backend[kind] = False
             return None
-    if out is None and not state.is_small:  # no memory: the compiled one says it in PyTorch's words
-        plan.backend[kind] = False
     state.left -= state.loss()
     return out
 

@@ -263,8 +263,8 @@ class Traced:
     """
 
     __slots__ = (
-        "_known", "_made", "_shapes", "_warnings", "_warns", "backend", "closed", "is_right", "is_used", "kept", "order",
-        "pattern", "symbols", "written_shapes",
+        "_known", "_made", "_shapes", "_warnings", "_warns", "backend", "closed", "is_right", "is_used", "kept",
+        "order", "pattern", "symbols", "written_shapes",
     )  # fmt: skip
 
     def __init__(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import operator
 from typing import Any
 
 import jax
@@ -19,6 +21,11 @@ def _add(a: Any, b: Any) -> Any:
     return a + b
 
 
+#: without numpy's warnings: entered in a third of the time that `numpy.errstate` takes
+_quiet = contextvars.Context()
+_quiet.run(np.seterr, all="ignore")
+
+
 def summed(a: Any, b: Any) -> Any:
     """Add two gradients: arrays, or Tensors when the backward is recorded."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
@@ -29,8 +36,11 @@ def summed(a: Any, b: Any) -> Any:
     if isinstance(a, jax.ShapeDtypeStruct):
         return a
     if a.__class__ in HOST and b.__class__ in HOST:
-        with np.errstate(all="ignore"):
-            return a + b
+        try:
+            return _quiet.run(operator.add, a, b)
+        except RuntimeError:  # another thread is in there
+            with np.errstate(all="ignore"):
+                return a + b
     with tracing.x64():
         return _add(a, b)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-__all__ = ["CELLS", "Cell", "Gates", "States"]
+__all__ = ["CELLS", "Cell", "Gates", "States", "cell_of"]
 
 #: (N, size) each
 States = tuple[Any, ...]
@@ -125,3 +126,32 @@ def _gru_tangent(slopes: Any, alone: Gates, d: Gates, states: States) -> States:
 _GRU = Cell(3, _gru_step, _gru_slopes, _gru_tangent, _gru_gather, kept=4, alone=1)
 
 CELLS = {"RNN_TANH": _RNN_TANH, "RNN_RELU": _RNN_RELU, "LSTM": _LSTM, "GRU": _GRU}
+
+
+@cache
+def cell_of(mode: str, masked: bool) -> Cell:
+    """The cell with this key; if it is ``masked``, one whose states stay where a sequence has ended: the last of ``x``
+    and of the values that ``step`` keeps is 0 there.
+    """
+    cell = CELLS[mode]
+    if not masked:
+        return cell
+
+    def step(x: Gates, p: Gates, states: States) -> tuple[States, Gates]:
+        *x, going = x
+        new, kept = cell.step(x, p, states)
+        return _chosen(going, new, states), (*kept, going)
+
+    def slopes(kept: Gates, before: States, after: States) -> Any:
+        *kept, going = kept
+        return cell.slopes(kept, before, after), going
+
+    def tangent(slopes: Any, alone: Gates, d: Gates, states: States) -> States:
+        slopes, going = slopes
+        return _chosen(going, cell.tangent(slopes, alone, d, states), states)
+
+    return cell._replace(step=step, slopes=slopes, tangent=tangent, kept=cell.kept + 1)
+
+
+def _chosen(going: Any, new: States, old: States) -> States:
+    return tuple([jnp.where(going != 0, n, o) for n, o in zip(new, old, strict=True)])

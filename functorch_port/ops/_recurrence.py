@@ -18,10 +18,10 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad
 
 from .._base import lowering
-from ._cells import CELLS, Cell, Gates, States
+from ._cells import CELLS, Cell, Gates, States, cell_of
 from ._product import multiply
 
-__all__ = ["coefficients", "cotangents_p", "cut", "forward_p", "recur", "tangents_p", "times"]
+__all__ = ["coefficients", "cotangents_p", "cut", "forward_p", "parameters", "recur", "tangents_p", "times"]
 
 
 def times(x: jax.Array, w: jax.Array) -> jax.Array:
@@ -104,8 +104,8 @@ def recur(
         w_hr: the projection of the output (projected size, size), or None.
         mask: bools (T, N), False where a sequence has ended, or None.
     """
-    if _is_primitive(mode, x, states, w_hr, mask):
-        outputs, *last = forward_p.bind(*_flat(x, states, w, b), mode=mode, reverse=reverse, keep=False)
+    if _is_primitive(mode, x, states, w_hr):
+        outputs, *last = _bind(mode, reverse, False, x, states, w, b, _going(mask, states))
         return outputs, tuple(last)
     last, outputs = _forward(mode, reverse, False, x, states, w, b, w_hr, mask)
     return outputs, last
@@ -116,9 +116,9 @@ def _recur_jvp(mode: str, reverse: bool, primals: Any, tangents: Any) -> Any:
     x, states, w, b, w_hr, mask = primals
     dx, dstates, dw, db, dw_hr, _ = tangents
     cell = CELLS[mode]
-    one = _is_primitive(mode, x, states, w_hr, mask)
+    one, going = _is_primitive(mode, x, states, w_hr), _going(mask, states)
     if one:
-        made = forward_p.bind(*_flat(x, states, w, b), mode=mode, reverse=reverse, keep=True)
+        made = _bind(mode, reverse, True, x, states, w, b, going)
         after, kept, last = cut(made, cell.states, cell.kept)
     else:
         last, (after, kept, unprojected) = _forward(mode, reverse, True, x, states, w, b, w_hr, mask)
@@ -126,8 +126,8 @@ def _recur_jvp(mode: str, reverse: bool, primals: Any, tangents: Any) -> Any:
     dp = times(before[0], dw)
     alone, gates = _gathered(cell, dx, dp if b is None else dp + db)
     if one:
-        given = *before, *after, *kept, w, *alone, gates, *dstates
-        douts, *dlast = tangents_p.bind(*given, mode=mode, reverse=reverse)
+        given = *before, *after, *kept, *going, w, *alone, gates, *dstates
+        douts, *dlast = tangents_p.bind(*given, mode=mode, masked=bool(going), reverse=reverse)
         return (after[0], last), (douts, tuple(dlast))
     projected = None if w_hr is None else times(unprojected, dw_hr)
     how = w_hr, projected, mask
@@ -150,12 +150,25 @@ def _shifted(first: jax.Array, states: jax.Array, reverse: bool) -> jax.Array:
 # ------------------------------------------------------------------ one primitive for all steps
 
 
-def _is_primitive(mode: str, x: Any, states: States, w_hr: Any, mask: Any) -> bool:
-    return w_hr is None and mask is None and lowering.has_way(forward_p, mode, x, states)
+def _is_primitive(mode: str, x: Any, states: States, w_hr: Any) -> bool:
+    return w_hr is None and lowering.has_way(forward_p, mode, x, states)
 
 
-def _flat(x: Any, states: States, w: Any, b: Any) -> list[Any]:
-    return [x, *([] if b is None else [b]), *states, w]
+def _going(mask: Any, states: States) -> Gates:
+    """The mask as the primitives have it: nothing, or a number for each unit of each step."""
+    if mask is None:
+        return ()
+    state = states[0]
+    return (jnp.broadcast_to(mask[..., None], (*mask.shape, state.shape[1])).astype(state.dtype),)
+
+
+def _mask(going: Gates) -> Any:
+    return going[0][..., 0] != 0 if going else None
+
+
+def _bind(mode: str, reverse: bool, keep: bool, x: Any, states: States, w: Any, b: Any, going: Gates) -> Any:
+    given = [x, *going, *([] if b is None else [b]), *states, w]
+    return forward_p.bind(*given, mode=mode, masked=bool(going), reverse=reverse, keep=keep)
 
 
 def cut(values: Sequence[Any], *counts: int) -> list[Any]:
@@ -179,18 +192,25 @@ def _defined(name: str, shapes: Callable[..., Any], formula: Callable[..., Any])
     return primitive
 
 
-# of x, a bias for the state or none, the first states and w: the outputs and last states, or with ``keep`` of all steps
-# the states and what is kept, and the last states
+# of x, what tells where sequences end if they are ``masked``, a bias for the state or none, the first states and w: the
+# outputs and last states, or with ``keep`` of all steps the states and what is kept, and the last states
 
 
-def _forward_by_xla(x: Any, *rest: Any, mode: str, reverse: bool, keep: bool) -> list[Any]:
-    biases, states, (w,) = cut(rest, len(rest) - 1 - CELLS[mode].states, CELLS[mode].states)
+def parameters(mode: str, masked: bool, rest: Sequence[Any]) -> tuple[Any, ...]:
+    """Split the arrays after x into (what tells where sequences end, biases, states, w)."""
+    states = CELLS[mode].states
+    going, biases, states, (w,) = cut(rest, masked, len(rest) - 1 - masked - states, states)
+    return going, biases, states, w
+
+
+def _forward_by_xla(x: Any, *rest: Any, mode: str, masked: bool, reverse: bool, keep: bool) -> list[Any]:
+    going, biases, states, w = parameters(mode, masked, rest)
     b = biases[0] if biases else None
-    last, made = _forward(mode, reverse, keep, x, states, w, b, None, None)
+    last, made = _forward(mode, reverse, keep, x, states, w, b, None, _mask(going))
     return [*((*made[0], *made[1]) if keep else (made,)), *last]
 
 
-def _forward_shapes(x: Any, *rest: Any, mode: str, reverse: bool, keep: bool) -> list[Any]:
+def _forward_shapes(x: Any, *rest: Any, mode: str, masked: bool, reverse: bool, keep: bool) -> list[Any]:
     cell, state = CELLS[mode], rest[-2]
     count = cell.states + cell.kept if keep else 1
     return [_like(x, x.shape[0], *state.shape)] * count + [_like(x, *state.shape)] * cell.states
@@ -206,25 +226,26 @@ def _forward_jvp(primals: Any, tangents: Any, **how: Any) -> Any:
 ad.primitive_jvps[forward_p] = _forward_jvp
 
 
-# of the states before and after all steps, what was kept, and w, the coefficients; and of the tangents that are
-# gathered and those of the first states: the tangents of the outputs and of the last states
+# of the states before and after all steps, what a cell of `cell_of` kept, and w, the coefficients; and of the tangents
+# that are gathered and those of the first states: the tangents of the outputs and of the last states
 
 
-def coefficients(mode: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
+def coefficients(mode: str, masked: bool, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """Split ``arrays`` into (before, after, kept, w, rest)."""
-    cell = CELLS[mode]
+    cell = cell_of(mode, masked)
     before, after, kept, (w,), rest = cut(arrays, cell.states, cell.states, cell.kept, 1)
     return before, after, kept, w, rest
 
 
-def _tangents_by_xla(*arrays: Any, mode: str, reverse: bool) -> list[Any]:
-    before, after, kept, w, rest = coefficients(mode, arrays)
+def _tangents_by_xla(*arrays: Any, mode: str, masked: bool, reverse: bool) -> list[Any]:
+    before, after, kept, w, rest = coefficients(mode, masked, arrays)
+    kept, going = cut(kept, CELLS[mode].kept)
     alone, (gates,), d = cut(rest, CELLS[mode].alone, 1)
-    last, outs = _tangents(mode, reverse, before, after, kept, w, alone, gates, d)
+    last, outs = _tangents(mode, reverse, before, after, kept, w, alone, gates, d, mask=_mask(going))
     return [outs, *last]
 
 
-def _tangents_shapes(*arrays: Any, mode: str, reverse: bool) -> list[Any]:
+def _tangents_shapes(*arrays: Any, mode: str, masked: bool, reverse: bool) -> list[Any]:
     return [_like(a, *a.shape) for a in (arrays[0], *arrays[-CELLS[mode].states :])]
 
 
@@ -235,13 +256,14 @@ tangents_p = _defined("recurrence_tangents", _tangents_shapes, _tangents_by_xla)
 # that were gathered and of the first states
 
 
-def _cotangents_by_xla(*arrays: Any, mode: str, reverse: bool) -> list[Any]:
-    before, after, kept, w, (outs, *last) = coefficients(mode, arrays)
+def _cotangents_by_xla(*arrays: Any, mode: str, masked: bool, reverse: bool) -> list[Any]:
+    before, after, kept, w, (outs, *last) = coefficients(mode, masked, arrays)
+    cell = CELLS[mode]
+    kept, going = cut(kept, cell.kept)
 
     def tangents(alone: Gates, gates: Any, d: States) -> Any:
-        return _tangents(mode, reverse, before, after, kept, w, alone, gates, d)
+        return _tangents(mode, reverse, before, after, kept, w, alone, gates, d, mask=_mask(going))
 
-    cell = CELLS[mode]
     gates = jax.ShapeDtypeStruct((*outs.shape[:2], cell.gates * outs.shape[2]), outs.dtype)
     alone, state = (
         jax.ShapeDtypeStruct(outs.shape, outs.dtype),
@@ -252,7 +274,7 @@ def _cotangents_by_xla(*arrays: Any, mode: str, reverse: bool) -> list[Any]:
     return [*alone, gates, *d]
 
 
-def _cotangents_shapes(*arrays: Any, mode: str, reverse: bool) -> list[Any]:
+def _cotangents_shapes(*arrays: Any, mode: str, masked: bool, reverse: bool) -> list[Any]:
     cell, x = CELLS[mode], arrays[0]
     steps, batch, units = x.shape
     gates = _like(x, steps, batch, cell.gates * units)
@@ -265,18 +287,19 @@ cotangents_p = _defined("recurrence_cotangents", _cotangents_shapes, _cotangents
 def _linear(primitive: Primitive, by_xla: Callable[..., Any], transpose: Primitive) -> None:
     """Register the derivative and transpose of a primitive that is linear in all but the coefficients."""
 
-    def jvp(primals: Any, tangents: Any, *, mode: str, reverse: bool) -> Any:
-        cell, how = CELLS[mode], {"mode": mode, "reverse": reverse}
-        at = cell.coefficients
+    def jvp(primals: Any, tangents: Any, *, mode: str, masked: bool, reverse: bool) -> Any:
+        how = {"mode": mode, "masked": masked, "reverse": reverse}
+        at = cell_of(mode, masked).coefficients
         filled = tuple(map(ad.instantiate_zeros, tangents))
         if all(type(t) is ad.Zero for t in tangents[:at]):
             return primitive.bind(*primals, **how), primitive.bind(*primals[:at], *filled[at:], **how)
         return jax.jvp(partial(by_xla, **how), primals, filled)
 
-    def transposed(cotangents: Any, *arrays: Any, mode: str, reverse: bool) -> Any:
-        at = CELLS[mode].coefficients
+    def transposed(cotangents: Any, *arrays: Any, mode: str, masked: bool, reverse: bool) -> Any:
+        at = cell_of(mode, masked).coefficients
         filled = map(ad.instantiate_zeros, cotangents)
-        return [None] * at + transpose.bind(*arrays[:at], *filled, mode=mode, reverse=reverse)
+        how = {"mode": mode, "masked": masked, "reverse": reverse}
+        return [None] * at + transpose.bind(*arrays[:at], *filled, **how)
 
     ad.primitive_jvps[primitive] = jvp
     ad.primitive_transposes[primitive] = transposed

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import tracing
+from .._array import executor, tracing
 from .._base import dtypes
 from .._run.registry import TensorOnly, composite, op
 from .._tensor import creation
@@ -240,7 +240,7 @@ def _frequencies(name: str, n: int, numbers: Any, d: float, dtype: dtypes.dtype 
         unit = np.float64(1 / spacing) if spacing else np.copysign(np.inf, spacing)
         with np.errstate(invalid="ignore"):
             values = numbers.astype(np.float64) * unit
-        result = creation.finish(jnp.asarray(values.astype(chosen.np)), device, requires_grad)
+        result = creation.finish(executor.current.place(values.astype(chosen.np)), device, requires_grad)
     return result if out is None else creation._into(out, result)
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import tracing
+from .._array import executor, tracing
 from .._array.fits import ASSIGNED
 from .._array.refusal import outside, refuse
 from .._array.sizes import SymSize, sized
@@ -482,7 +482,7 @@ def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
             f"{what} with a boolean mask has a shape that depends on values, which meta tensors do not have"
         )
     with tracing.x64():
-        return [wrap(jnp.asarray(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._look())))]
+        return [wrap(executor.current.place(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._look())))]
 
 
 def _index_tensors(tensors: list[Any], what: str) -> list[Any]:

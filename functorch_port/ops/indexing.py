@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._array import executor
 from .._array.fits import ITEM, OWN
 from .._array.refusal import refuse
 from .._base import determinism
@@ -594,13 +595,13 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 )
 def _flat_nonzero(mask: TensorOnly, shape: tuple[int, ...]):
     """The flat positions where the broadcast mask is True."""
-    return jnp.asarray(np.flatnonzero(np.broadcast_to(np.asarray(mask), shape)).astype(INT64))
+    return executor.current.place(np.flatnonzero(np.broadcast_to(np.asarray(mask), shape)).astype(INT64))
 
 
 @op("_nonzero", where="", eager=_STATIC, differentiable=False)
 def _nonzero(input: TensorOnly):
     """The indices of nonzero elements, as rows."""
-    return jnp.asarray(np.argwhere(np.asarray(input) != 0).astype(INT64))
+    return executor.current.place(np.argwhere(np.asarray(input) != 0).astype(INT64))
 
 
 @composite()

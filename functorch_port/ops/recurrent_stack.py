@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from functorch_port._array import tracing
+from functorch_port._array import executor, tracing
 from functorch_port._run import bind
 from functorch_port._run.registry import composite
 from functorch_port._tensor.tensor import Tensor, wrap
@@ -24,7 +23,7 @@ _STEPS = 16
 def constant(values: Any) -> Tensor:
     """An int64 Tensor of integers on the host, whose values stay readable in a trace."""
     with jax.ensure_compile_time_eval(), tracing.x64():
-        return wrap(jnp.asarray(np.asarray(values, np.int64)))
+        return wrap(executor.current.place(np.asarray(values, np.int64)))
 
 
 def host_integers(tensor: Tensor, what: str) -> np.ndarray[Any, Any]:

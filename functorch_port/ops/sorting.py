@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._array import executor
 from .._array.refusal import outside, refuse
 from .._base import dtypes
 from .._base.layout import first_order
@@ -210,7 +211,8 @@ def _unique(input: TensorOnly, dim: int | None = None):
 def _on_device(
     values: np.ndarray, inverse: np.ndarray, counts: np.ndarray
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    return jnp.asarray(values), jnp.asarray(inverse.astype(INT64)), jnp.asarray(counts.astype(INT64))
+    place = executor.current.place
+    return place(values), place(inverse.astype(INT64)), place(counts.astype(INT64))
 
 
 _EMPTY = (np.zeros(0, INT64), np.zeros(0, INT64))

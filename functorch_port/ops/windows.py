@@ -7,10 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from .._array import tracing
+from .._array import executor, tracing
 from .._base import dtypes, memory
 from .._base.layout import strided
 from .._run.registry import composite
@@ -63,7 +62,7 @@ def _window(
     positions, last = np.arange(window_length, dtype=np.float64), window_length - (not periodic)
     values = formula(positions, last) if window_length > 1 else np.ones(window_length)
     with tracing.x64():
-        return creation.finish(jnp.asarray(values.astype(chosen.np)), device, requires_grad)
+        return creation.finish(executor.current.place(values.astype(chosen.np)), device, requires_grad)
 
 
 @composite("hann_window", where="torch")
@@ -176,7 +175,7 @@ def _triangle(
     memory.room((row, col), np.dtype(bool))
     with tracing.x64():
         rows = np.stack(made(row, offset, col)).astype(kind.np)
-        return creation.finish(jnp.asarray(rows), device, requires_grad)
+        return creation.finish(executor.current.place(rows), device, requires_grad)
 
 
 @composite("tril_indices", where="torch")

@@ -11,7 +11,7 @@ with ``state`` a tuple of arrays (None: not there yet), ``scalars`` the tuple of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,9 +21,10 @@ import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from .._array import loops, placing, tracing
+from .._array import executor, loops, placing, tracing
 from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
 from .._array.joint import Part, cut, join
+from .._array.storage import Storage
 from .._base.tuning import tuning
 from .._run.run import run
 from .._tensor import grad_mode, kept
@@ -34,9 +35,12 @@ from .._tensor.tensor import Tensor
 __all__ = [
     "DOUBLE",
     "Batch",
+    "Early",
     "Rule",
     "arrays_of",
     "as_data",
+    "at_once",
+    "by_operation",
     "of_all",
     "of_one",
     "of_joined",
@@ -97,6 +101,72 @@ class Batch:
         return new
 
 
+class Early:
+    """A program, and what needs no compilation in its place until compiling it pays.
+
+    Attributes:
+        left: microseconds that steps may lose before.
+
+    Args:
+        program: of what it writes, other arrays, and numbers.
+        params: that it updates: what has their ``size``.
+    """
+
+    __slots__ = ("left", "loss", "program")
+
+    def __init__(self, program: Donating, params: Sequence[Any]) -> None:
+        self.program = program
+        self.left = executor.current.patience(len(params))
+        elements = sum([p.size for p in params])
+        self.loss = tuning.operation_time * len(params) + tuning.update_time * elements
+
+    def call(
+        self, early: Callable[[], Any], give: Callable[[], tuple[Any, ...]], like: Callable[[], Any]
+    ) -> Any:
+        """The results.
+
+        Args:
+            early: gives them by what needs no compilation; None if there is no such way.
+            give: makes the arguments of the program.
+            like: gives what has their shapes and dtypes, and the numbers.
+        """
+        return call(self, lambda: (early, give, like))
+
+    def into(self, results: list[Any], args: tuple[Any, ...], kind: Any) -> None:
+        """As `Donating.into`; ``args`` are those of `call`."""
+        early, give, like = args
+        found = early() if self.left > 0 else None
+        if found is None:
+            self.left = 0.0
+            with tracing.x64():
+                given = give()
+                self.program.into(results, given, tuple(map(type, jax.tree.leaves(given[-1]))))
+            return
+        results.append(found)
+        self.left -= self.loss
+        if self.left <= 0:
+            self.left = float("inf")
+            *arrays, data = like()
+            executor.current.compiled_later(
+                partial(self._tried, jax.tree.map(_blank, arrays), data), self._over
+            )
+
+    def _over(self) -> None:
+        self.left = 0.0
+
+    def _tried(self, zeros: Sequence[Any], data: Any) -> None:
+        """Run the program with arrays of zeros."""
+        with tracing.x64():
+            kind = tuple(map(type, jax.tree.leaves(data)))
+            self.program.into([], (*jax.device_put(zeros), data), kind)
+
+
+def _blank(x: Any) -> Any:
+    """Zeros like an array, or what a Storage has."""
+    value = x.look() if isinstance(x, Storage) else x
+    return np.zeros(value.shape, value.dtype)
+
+
 def update(rule: Rule, batch: Batch, elementwise: bool = False) -> list[State]:
     """Apply ``rule`` once to every parameter, in place.
 
@@ -143,25 +213,69 @@ def _update(rule: Rule, batch: Batch, elementwise: bool) -> list[State]:
 def _update_all(rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elementwise: bool) -> list[State]:
     """`update` in one call of a program."""
     count, structure = len(batch.params), (tuple(batch.flags), tuple(batch.group_of))
-    params, grads, states = arrays_of(batch.params), arrays_of(batch.grads), [arrays_of(c) for c in columns]
     if tracing.overlay:
+        params, grads, states = arrays_of(batch.params), arrays_of(batch.grads), map(arrays_of, columns)
         scalars = [tuple(map(placing.as_array, row)) for row in batch.scalars]
-        out = _apply(rule, structure, elementwise, params, grads, states, scalars)
+        out = _apply(rule, structure, elementwise, params, grads, [*states], scalars)
     else:
+        written: list[Sequence[Any]] = [batch.params, *columns]
+        avals = [None if t is None else t._aval() for t in chain(*written, batch.grads)]
+        double = any(p.dtype.np in DOUBLE for p in batch.params)
+        types = tuple([None if a is None else (a.shape, a.dtype) for a in avals])
+        program = _program(rule, structure, elementwise, types)
+        data = partial(as_data, tuple(batch.scalars), double)
         try:
-            with tracing.x64():
-                data = as_data(tuple(batch.scalars), any(p.dtype in DOUBLE for p in params))
-                types = tuple(
-                    [None if a is None else (a.shape, a.dtype) for a in chain(params, grads, *states)]
+            out = [
+                *program.call(
+                    partial(_each_at_once, rule, batch, double),
+                    lambda: ([own(arrays_of(c)) for c in written], arrays_of(batch.grads), data()),
+                    lambda: ([arrays_of(c) for c in written], arrays_of(batch.grads), data()),
                 )
-                program = _program(rule, structure, elementwise, types)
-                out = list(call(program, lambda: ([own(params), *map(own, states)], grads, data)))
+            ]
         except ValueError as error:
             if _INCOMPATIBLE not in str(error):
                 raise
             return _update_by_device(rule, batch, elementwise)
     write(batch.params, out[0])
     return list(zip(*map(write, columns, out[1:]), strict=True)) if columns else [()] * count
+
+
+def _each_at_once(rule: Rule, batch: Batch, double: bool) -> list[list[Any]] | None:
+    """What the program gives, by the rule as an operation on each parameter; None without a way."""
+    found = []
+    for i, (param, grad, state) in enumerate(zip(batch.params, batch.grads, batch.states, strict=True)):
+        group, present = batch.group_of[i], tuple([t is not None for t in state])
+        row = [t._look() for t in (param, *state, grad) if t is not None]
+        new = by_operation(rule, batch.flags[group], present, row, at_once(batch.scalars[group], double))
+        if new is None:
+            return None
+        if len(new) == 1 + sum(present):  # else all of the state was made
+            given = iter(new[1:])
+            new[1:] = [next(given) if there else None for there in present]
+        elif len(new) <= len(state):
+            return None
+        found.append(new)
+    return [*map(list, zip(*found, strict=True))]
+
+
+def by_operation(
+    rule: Rule, flags: Any, present: tuple[bool, ...], row: Sequence[Any], numbers: Any
+) -> list[Any] | None:
+    """The new parameter and state by the rule as an operation that needs no compilation; None without a way.
+
+    Args:
+        row: the parameter, the state that is ``present``, and the gradient.
+    """
+    param, *state, grad = row
+    found = executor.current.early(rule_plan(rule, flags, present), [param, grad, *state, *numbers])
+    return None if found is None else [*found]
+
+
+def at_once(row: Sequence[Any], double: bool) -> np.ndarray | list[Any]:
+    """The factors of a rule in numpy, of the types that `as_data` gives them."""
+    if any(isinstance(x, Tensor) for x in row):
+        return [np.asarray(x._look() if isinstance(x, Tensor) else np.float64(x)) for x in row]
+    return np.array(row, np.float64 if double else np.float32)
 
 
 class _Joined(NamedTuple):
@@ -396,9 +510,10 @@ def _is_narrow(param: Any, others: Sequence[Any]) -> bool:
 
 
 @lru_cache(tuning.cached_programs)
-def _program(rule: Rule, structure: Structure, elementwise: bool, types: Any) -> Donating:
-    """The program for parameters, gradients and state of these shapes and dtypes."""
-    return Donating(_compiled(rule, structure, elementwise))
+def _program(rule: Rule, structure: Structure, elementwise: bool, types: Any) -> Early:
+    """The program for parameters, state and gradients of these shapes and dtypes."""
+    params = [jax.ShapeDtypeStruct(*kind) for kind in types[: len(structure[1])]]
+    return Early(Donating(_compiled(rule, structure, elementwise)), params)
 
 
 @lru_cache(tuning.cached_programs)

@@ -20,13 +20,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import placing, tracing
-from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
+from .._array import executor, placing, tracing
+from .._array.donation import Before, Donating, is_whole, lent, own, whole
 from .._base.tuning import tuning
 from .._run.sparse.tensor import linear_index
 from .._tensor import grad_mode
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
-from ._engine import State
+from ._engine import Early, State, arrays_of
 from ._rules import axpy, minus, plus, quotient, root, scaled, times
 from .optimizer import to_scalar
 
@@ -119,15 +120,20 @@ def update_rows(
 def _write_rows(
     rule: RowRule, tensors: Sequence[Tensor], grad: Any, scalars: tuple[Any, ...], flags: Any
 ) -> None:
-    tables, gradient = [t._value for t in tensors], (grad._ids._value, grad._vals._value)
+    gradient = grad._ids, grad._vals
     numbers = tuple(placing.as_array(to_scalar(x)) for x in scalars)
     if tracing.overlay:
-        new = _applied(rule, flags, tables, *gradient, numbers)
+        ids, values = arrays_of(gradient)
+        new = _applied(rule, flags, arrays_of(tensors), ids, values, numbers)
     else:
         numbers = tuple(x if hasattr(x, "dtype") else np.float64(x) for x in numbers)
-        with tracing.x64():
-            types = tuple([(a.shape, a.dtype) for a in (*tables, *gradient)])
-            new = call(_program(rule, flags, types), lambda: (own(tables), *gradient, numbers))
+        types = tuple([(a.shape, a.dtype) for a in (t._aval() for t in (*tensors, *gradient))])
+        plan = _operation(rule, flags, len(tensors))
+        new = _program(rule, flags, types).call(
+            lambda: executor.current.early(plan, [*[t._look() for t in (*tensors, *gradient)], *numbers]),
+            lambda: (own(arrays_of(tensors)), *arrays_of(gradient), numbers),
+            lambda: (arrays_of(tensors), *arrays_of(gradient), numbers),
+        )
     for tensor, value in zip(tensors, new, strict=True):
         tensor._set_value(value)
 
@@ -143,9 +149,20 @@ def _applied(
 
 
 @lru_cache(tuning.cached_programs)
-def _program(rule: RowRule, flags: Any, types: Any) -> Donating:
+def _program(rule: RowRule, flags: Any, types: Any) -> Early:
     """The program for tables and gradients of these shapes and dtypes."""
-    return Donating(_compiled(rule, flags))
+    return Early(Donating(_compiled(rule, flags)), [jax.ShapeDtypeStruct(*types[0])])
+
+
+@lru_cache(tuning.cached_programs)
+def _operation(rule: RowRule, flags: Any, count: int) -> Plan:
+    """The same as an operation, of ``count`` tables, the gradient and the numbers."""
+
+    def step(*values: Any) -> tuple[Any, ...]:
+        ids, change, *scalars = values[count:]
+        return tuple(_applied(rule, flags, [*values[:count]], ids, change, scalars))
+
+    return Plan(step, rule.__name__, "")
 
 
 @lru_cache(tuning.cached_programs)

@@ -16,14 +16,14 @@ import jax
 import numpy as np
 
 from .._array import executor, tracing
-from .._array.donation import Donating, call, lent, own, whole
+from .._array.donation import Donating, lent, own, whole
 from .._array.joint import Joint, cut_on_host, kind_of
 from .._array.storage import Storage
 from .._base.tuning import tuning
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
 from . import _engine as engine
-from ._engine import DOUBLE, Rule, arrays_of, as_data, of_all, on_one_device, rule_plan, write
+from ._engine import DOUBLE, Early, Rule, arrays_of, as_data, of_all, on_one_device, write
 from ._scalars import host_number
 from ._small import Entry, by_numbers, chunks, place_of
 
@@ -365,11 +365,9 @@ class Piece:
 
     def _by_rule(self, rule: Rule, row: Sequence[np.ndarray], numbers: Any) -> list[Any] | None:
         """The new parameter and state of one row, by the rule as an operation."""
-        param, *state, grad = row
-        plan = rule_plan(rule, self.structure[0], self.structure[2])
-        flat = [x.reshape(-1) for x in (param, grad, *state)]
-        found = executor.current.early(plan, [*flat, *numbers])
-        return None if found is None else [x.reshape(param.shape) for x in found]
+        flags, _, present, _ = self.structure
+        found = engine.by_operation(rule, flags, present, [x.reshape(-1) for x in row], numbers)
+        return None if found is None else [x.reshape(row[0].shape) for x in found]
 
     def state(self) -> list[Any]:
         """The arrays of the state, to give away."""
@@ -394,12 +392,9 @@ class Update:
     def __init__(self, rule: Rule, pieces: Sequence[Piece]) -> None:
         self.pieces = pieces
         self.cells = [cell for piece in pieces for cell in piece.params]
-        self.program = Donating(_program(rule, tuple([piece.structure for piece in pieces])))
+        program = Donating(_program(rule, tuple([piece.structure for piece in pieces])))
+        self.program = Early(program, [cell.look() for cell in self.cells])
         self.double = any(cell.look().dtype in DOUBLE for cell in self.cells)
-        #: microseconds that steps may lose before the program is compiled
-        self.left = executor.current.patience(len(self.cells))
-        elements = sum([cell.look().size for cell in self.cells])
-        self.loss = tuning.operation_time * len(self.cells) + tuning.update_time * elements
         self.rule = rule
 
     def step(self, grads: Sequence[list[Tensor]], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -409,10 +404,11 @@ class Update:
             return self._step(grads, rows)
 
     def _step(self, grads: Sequence[list[Tensor]], rows: Sequence[tuple[Any, ...]]) -> None:
-        found = call(self, lambda: (grads, rows)) if self.left > 0 else None
-        if found is None:
-            with tracing.x64():
-                found = call(self.program, lambda: self._arguments(grads, rows))
+        found = self.program.call(
+            lambda: self._early(grads, rows),
+            lambda: self._arguments(grads, rows),
+            lambda: (self._written(), self._gradients(grads), self._data(rows)),
+        )
         new, states = found
         for cell, value in zip(self.cells, new, strict=True):
             cell.put(value)
@@ -420,30 +416,20 @@ class Update:
         for piece, state in zip(self.pieces, states, strict=True):
             piece.write(state)
 
-    def into(self, results: list[Any], args: tuple[Any, ...], kind: Any) -> None:
-        """As `Donating.into`, by what needs no compilation; it adds None if there is no such way."""
-        grads, rows = args
+    def _early(self, grads: Sequence[list[Tensor]], rows: Sequence[tuple[Any, ...]]) -> Any:
+        """What the program gives, by what needs no compilation; None without a way."""
         new: list[Any] = []
         states: list[Any] = []
         for piece in self.pieces:
-            found = piece.early(self.rule, grads[piece.run], _numbers(rows[piece.run], self.double))
+            found = piece.early(self.rule, grads[piece.run], engine.at_once(rows[piece.run], self.double))
             if found is None:
-                self.left = 0.0
-                results.append(None)
-                return
+                return None
             new += found[0]
             states.append(found[1])
-        results.append((new, states))
-        self.left -= self.loss
-        if self.left <= 0:
-            self.left = float("inf")
-            written, mine = jax.tree.map(
-                _blank, (self._written(), [grads[p.run][i] for p in self.pieces for i in p.where])
-            )
-            executor.current.compiled_later(partial(self._tried, written, mine, self._data(rows)), self._over)
+        return new, states
 
-    def _over(self) -> None:
-        self.left = 0.0
+    def _gradients(self, grads: Sequence[list[Tensor]]) -> list[Tensor]:
+        return [grads[piece.run][i] for piece in self.pieces for i in piece.where]
 
     def _written(self) -> Any:
         cells = [
@@ -453,33 +439,14 @@ class Update:
         ]
         return self.cells, cells
 
-    def _tried(self, written: Any, grads: Any, data: Any) -> None:
-        """Run the program with arrays of zeros."""
-        with tracing.x64():
-            args = (*jax.device_put((written, grads)), data)
-            self.program.into([], args, tuple(map(type, jax.tree.leaves(data))))
-
     def _data(self, rows: Sequence[tuple[Any, ...]]) -> Any:
         return as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)
 
     def _arguments(self, grads: Sequence[list[Tensor]], rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         data = self._data(rows)
-        mine = arrays_of([grads[piece.run][i] for piece in self.pieces for i in piece.where])
+        mine = arrays_of(self._gradients(grads))
         params = own([cell.array() for cell in self.cells])
         return (params, [piece.state() for piece in self.pieces]), mine, data
-
-
-def _numbers(row: Sequence[Any], double: bool) -> np.ndarray | list[Any]:
-    """The factors of a rule, of the types that `as_data` gives them."""
-    if any(isinstance(x, Tensor) for x in row):
-        return [np.asarray(x._look() if isinstance(x, Tensor) else np.float64(x)) for x in row]
-    return np.array(row, np.float64 if double else np.float32)
-
-
-def _blank(x: Any) -> np.ndarray:
-    """Zeros like an array, or what a Storage has."""
-    value = x.look() if isinstance(x, Storage) else x
-    return np.zeros(value.shape, value.dtype)
 
 
 # ---------------------------------------------------------------------- programs

@@ -1,6 +1,6 @@
 """L-BFGS: the pure parts of an iteration, the line search, the class.
 
-The parts run on one flat vector of all parameters, each as one jitted call. The numbers on which the algorithm
+The parts run on one flat vector of all parameters, each as one operation. The numbers on which the algorithm
 branches (slopes, losses, step lengths) are numpy scalars on the host, in the dtype of the parameters, so that they
 round like PyTorch's 0-dim tensors.
 """
@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import tracing
+from .._array import executor, tracing
 from .._tensor import grad_mode
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap
 from ._rules import axpy, scaled
 from .optimizer import Optimizer, ParamsT, to_scalar, zero_state
@@ -95,9 +95,13 @@ def _largest_element(x: Any) -> Any:
     return jnp.max(jnp.abs(x))
 
 
-def _gathered(grads: Sequence[Any]) -> tuple[Any, Any]:
+def _gathered(*grads: Any) -> tuple[Any, Any]:
     flat = flat_vector(grads)
     return flat, _largest_element(flat)
+
+
+def _moved(t: Any, direction: Any, *arrays: Any) -> list[Any]:
+    return moved(arrays, t, direction)
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -108,10 +112,15 @@ def _real(x: Any) -> Any:
     return jnp.stack([x.real, x.imag], -1) if jnp.iscomplexobj(x) else x  # (...) -> (..., 2)
 
 
-_gather, _move = jax.jit(_gathered), jax.jit(moved)
-_curvature, _slope = jax.jit(curvature), jax.jit(slopes)
-_unwind, _rewind, _scale = jax.jit(unwind), jax.jit(rewind), jax.jit(scaled)
-_minus, _largest = jax.jit(lambda x: -x), jax.jit(_largest_element)
+def _operation(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A pure function as an operation on arrays where they are, which an executor runs as it runs others."""
+    plan = Plan(fn, fn.__name__, "")
+    return lambda *values: executor.current.compute(plan, values)
+
+
+_gather, _move, _curvature = _operation(_gathered), _operation(_moved), _operation(curvature)
+_slope, _unwind, _rewind = _operation(slopes), _operation(unwind), _operation(rewind)
+_scale, _largest = _operation(scaled), _operation(_largest_element)
 
 
 # ---------------------------------------------------------------- line search
@@ -371,12 +380,12 @@ class LBFGS(Optimizer):
         with grad_mode.enable_grad():
             loss = closure()
         value = float(loss)
-        flat, largest = _gather([_dense_grad(p) for p in self._params])
+        flat, largest = _gather(*map(_dense_grad, self._params))
         return loss, value, flat, np.asarray(largest)[()]
 
     def _line(self, closure: Callable[[], Any], d: Any) -> Callable[[Any], Point]:
         """The loss along the direction, starting at the current parameters."""
-        start = [p._value for p in self._params]
+        start = [p._look() for p in self._params]
 
         def at(t: Any) -> Point:
             self._move(t, d)
@@ -388,9 +397,8 @@ class LBFGS(Optimizer):
         return at
 
     def _move(self, t: Any, d: Any) -> None:
-        for p, value in zip(
-            self._params, _move([p._value for p in self._params], np.float64(t), d), strict=True
-        ):
+        new = _move(np.float64(t), d, *[p._look() for p in self._params])
+        for p, value in zip(self._params, new, strict=True):
             p._set_value(value)
 
 
@@ -420,7 +428,7 @@ class _Memory:
         """The direction ``-H g``, where H is the inverse Hessian from the stored changes."""
         if state["n_iter"] == 1:
             self.dirs, self.steps, self.ro, self.scale = [], [], [], 1
-            d = _minus(grad)
+            d = _scale(grad, -1.0)
         else:
             self._add(grad, history_size)
             d = self._product(grad, state.setdefault("al", [None] * history_size))
@@ -434,7 +442,7 @@ class _Memory:
     def _add(self, grad: Any, history_size: int) -> None:
         """Store the change of the last iteration, unless the curvature along it is too small."""
         assert self.prev_grad is not None and self.d is not None
-        y, s, numbers = _curvature(grad, self.prev_grad._value, self.d._value, np.float64(self.t))
+        y, s, numbers = _curvature(grad, self.prev_grad._look(), self.d._look(), np.float64(self.t))
         ys, scale, ro = np.asarray(numbers)
         if not ys > 1e-10:
             return
@@ -448,10 +456,10 @@ class _Memory:
 
     def _product(self, grad: Any, al: list[Tensor | None]) -> Any:
         links = [
-            (y._value, s._value, r._value) for y, s, r in zip(self.dirs, self.steps, self.ro, strict=True)
+            (y._look(), s._look(), r._look()) for y, s, r in zip(self.dirs, self.steps, self.ro, strict=True)
         ]
         alphas = []
-        q = _minus(grad)
+        q = _scale(grad, -1.0)
         for link in reversed(links):
             q, alpha = _unwind(q, *link)
             alphas.append(alpha)
@@ -467,15 +475,15 @@ def _dense_grad(param: Tensor) -> Any:
     """The array of the gradient; zeros if there is none."""
     grad = param.grad
     if grad is None:
-        return zero_state(param)._value
-    return (grad.to_dense() if grad.is_sparse else grad)._value  # type: ignore[attr-defined]
+        return zero_state(param)._look()
+    return (grad.to_dense() if grad.is_sparse else grad)._look()  # type: ignore[attr-defined]
 
 
 def _number(x: Any) -> Any:
     """A 0-dim tensor as a numpy scalar; anything else unchanged."""
-    return np.asarray(x._value)[()] if isinstance(x, Tensor) else x
+    return np.asarray(x._look())[()] if isinstance(x, Tensor) else x
 
 
 def _tensor(x: Any) -> Any:
     """A numpy scalar as a 0-dim tensor; anything else unchanged."""
-    return wrap(jnp.asarray(x)) if isinstance(x, np.generic) else x
+    return wrap(executor.current.place(np.asarray(x))) if isinstance(x, np.generic) else x

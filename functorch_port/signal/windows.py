@@ -13,10 +13,9 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from .._array import tracing
+from .._array import executor, tracing
 from .._base import dtypes
 from .._base.layout import layout as Layout
 from .._base.layout import strided
@@ -55,7 +54,7 @@ def _check(name: str, M: int, made: _Made) -> None:
 def _finish(values: np.ndarray, made: _Made) -> Tensor:
     chosen, _, device, requires_grad = made
     with tracing.x64():
-        value = jnp.asarray(values.astype((chosen or dtypes.get_default_dtype()).np))
+        value = executor.current.place(values.astype((chosen or dtypes.get_default_dtype()).np))
         return creation.finish(value, device, requires_grad)
 
 

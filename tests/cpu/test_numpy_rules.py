@@ -211,6 +211,9 @@ OF_FLOATS: dict[str, Callable[..., Any]] = {
 def test_floats(kind: str) -> None:
     compared(OF_FLOATS, *[[special(n, jnp.dtype(kind))] for n in SIZES])
     compared({"nextafter": lambda x: lax.nextafter(x, x[::-1])}, [special(18)])
+    if not kind.endswith("16"):
+        fewer = lambda x: lax.reduce_precision(x, jnp.finfo(x.dtype).nexp, 6)
+        compared({"fewer bits": fewer}, *[[special(n, jnp.dtype(kind))] for n in SIZES])
 
 
 def test_special_functions() -> None:

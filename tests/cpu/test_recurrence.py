@@ -44,14 +44,14 @@ def arguments(mode, steps, batch, units, bias):
     return x, states, w, b
 
 
-def by_scan(mode, reverse, x, states, w, b):
-    last, outs = _recurrence._forward(mode, reverse, False, x, states, w, b, None, None)
+def by_scan(mode, reverse, x, states, w, b, mask=None):
+    last, outs = _recurrence._forward(mode, reverse, False, x, states, w, b, None, mask)
     return outs, last
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def in_one_call(mode, reverse, x, states, w, b):
-    return _recurrence.recur(mode, reverse, x, states, w, b, None, None)
+def in_one_call(mode, reverse, x, states, w, b, mask=None):
+    return _recurrence.recur(mode, reverse, x, states, w, b, None, mask)
 
 
 def flat(tree):
@@ -72,13 +72,16 @@ def derivatives(fn, mode, reverse, args):
     return fn(mode, reverse, *args), tangent, first, second
 
 
+@pytest.mark.parametrize("lengths", [None, (6, 1, 4, 6, 3)])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("mode", CELLS)
-def test_derivatives_are_those_of_the_scan(mode, reverse):
+def test_derivatives_are_those_of_the_scan(mode, reverse, lengths):
     args = arguments(mode, 6, 5, 19, bias=True)
-    mine = derivatives(in_one_call, mode, reverse, args)
+    mask = None if lengths is None else np.arange(6)[:, None] < np.array(lengths)
+    one, scan = partial(in_one_call, mask=mask), partial(by_scan, mask=mask)
+    mine = derivatives(one, mode, reverse, args)
     with jax.enable_x64(True):
-        exact = derivatives(by_scan, mode, reverse, jax.tree.map(np.float64, args))
+        exact = derivatives(scan, mode, reverse, jax.tree.map(np.float64, args))
     for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(exact), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-5 * np.abs(b).max())
 
@@ -107,15 +110,19 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("batch", [1, 6])
 @pytest.mark.parametrize("case", CASES)
-def test_as_pytorch(case, batch):
+def test_as_pytorch(case, batch, packed):
     results = []
     for T in (ft, torch):
         T.manual_seed(0)
         layer = getattr(T.nn, case.split(",")[0].split()[0])(12, 20, **CASES[case])
         x = T.tensor(draw((7, batch, 12), 0), requires_grad=True)
-        out, states = layer(x)
+        lengths = [5, 7, 1, 4, 7, 3][:batch]
+        given = T.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False) if packed else x
+        out, states = layer(given)
+        out = out.data if packed else out
         states = states if isinstance(states, tuple) else (states,)
         (out.sin().sum() + sum((s * s).sum() for s in states)).backward()
         results.append([t.detach().numpy() for t in (out, *states)])

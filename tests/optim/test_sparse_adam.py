@@ -407,7 +407,8 @@ def test_scaler():
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adagrad", "SparseAdam"])
-def test_steps_compile_nothing_and_reuse_the_memory(name):
+def test_steps_compile_nothing_and_reuse_the_memory(name, tuned):
+    tuned(tier="compiled")
     table = ft.nn.Embedding(1000, 4, padding_idx=0, sparse=True)
     optimizer = getattr(ft.optim, name)(table.parameters(), lr=0.1)
     rng = np.random.default_rng(0)

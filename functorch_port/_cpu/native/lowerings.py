@@ -14,10 +14,10 @@ from jax.interpreters import mlir
 
 from ..._base import lowering
 from ..._base.tuning import tuning
-from ...ops._cells import CELLS, Gates, States
+from ...ops._cells import CELLS, Gates, States, cell_of
 from ...ops._convolution import Convolution, convolution_p
 from ...ops._product import multiply_p, sizes
-from ...ops._recurrence import coefficients, cotangents_p, cut, forward_p, tangents_p
+from ...ops._recurrence import coefficients, cotangents_p, cut, forward_p, parameters, tangents_p
 from . import onednn, products, recurrence, rows
 from .onednn import Product
 from .recurrence import Recurrence
@@ -131,38 +131,37 @@ def _recurrence(primitive: Primitive, way: Callable[..., Any], arrays: Any, resu
     return mlir.lower_fun(there, multiple_results=True)
 
 
-def _forward(run: Run, x: Any, *rest: Any, mode: str, reverse: bool, keep: bool) -> Any:
-    cell = CELLS[mode]
-    biases, states, (w,) = cut(rest, len(rest) - 1 - cell.states, cell.states)
-    made = run(_forward_of(mode, len(biases), keep), reverse, [x, *biases], states, w)
+def _forward(run: Run, x: Any, *rest: Any, mode: str, masked: bool, reverse: bool, keep: bool) -> Any:
+    going, biases, states, w = parameters(mode, masked, rest)
+    made = run(_forward_of(mode, masked, len(biases), keep), reverse, [x, *going, *biases], states, w)
     return made and [*made[0], *made[1]]
 
 
 @cache
-def _forward_of(mode: str, biases: int, keep: bool) -> Recurrence:
-    cell = CELLS[mode]
+def _forward_of(mode: str, masked: bool, biases: int, keep: bool) -> Recurrence:
+    cell = cell_of(mode, masked)
+    results = cell.states + CELLS[mode].kept if keep else 1
 
     def formula(steps: Any, whole: Any, product: Gates, states: States) -> Any:
         p = [a + b for a, b in zip(product, whole[0], strict=True)] if whole else product
-        new, kept = cell.step(steps[0], p, states)
-        return [[a] for a in ((*new, *kept) if keep else new[:1])], new
+        new, kept = cell.step([a for array in steps for a in array], p, states)
+        return [[a] for a in (*new, *kept)[:results]], new
 
-    results = cell.states + cell.kept if keep else 1
-    gates = (cell.gates,)
-    return Recurrence(formula, gates, gates * biases, cell.gates, (1,) * results, cell.states, first=True)
+    steps, whole = (cell.gates, *(1,) * masked), (cell.gates,) * biases
+    return Recurrence(formula, steps, whole, cell.gates, (1,) * results, cell.states, first=True)
 
 
-def _tangents(run: Run, *arrays: Any, mode: str, reverse: bool) -> Any:
-    before, after, kept, w, rest = coefficients(mode, arrays)
+def _tangents(run: Run, *arrays: Any, mode: str, masked: bool, reverse: bool) -> Any:
+    before, after, kept, w, rest = coefficients(mode, masked, arrays)
     alone, gates, d = cut(rest, CELLS[mode].alone, 1)
     steps = [*before, *after, *kept, *alone, *gates]
-    made = run(_tangents_of(mode), reverse, steps, d, w)
+    made = run(_tangents_of(mode, masked), reverse, steps, d, w)
     return made and [*made[0], *made[1]]
 
 
 @cache
-def _tangents_of(mode: str) -> Recurrence:
-    cell = CELLS[mode]
+def _tangents_of(mode: str, masked: bool) -> Recurrence:
+    cell = cell_of(mode, masked)
     ones = 2 * cell.states + cell.kept + cell.alone
 
     def formula(steps: Any, whole: Any, product: Gates, d: States) -> Any:
@@ -175,9 +174,9 @@ def _tangents_of(mode: str) -> Recurrence:
     return Recurrence(formula, (*(1,) * ones, cell.gates), (), cell.gates, (1,), cell.states, first=True)
 
 
-def _cotangents(run: Run, *arrays: Any, mode: str, reverse: bool) -> Any:
-    before, after, kept, w, (outs, *last) = coefficients(mode, arrays)
-    made = run(_cotangents_of(mode), not reverse, [*before, *after, *kept, outs], last, w)
+def _cotangents(run: Run, *arrays: Any, mode: str, masked: bool, reverse: bool) -> Any:
+    before, after, kept, w, (outs, *last) = coefficients(mode, masked, arrays)
+    made = run(_cotangents_of(mode, masked), not reverse, [*before, *after, *kept, outs], last, w)
     if made is None:
         return None
     (gates, *alone), (first, *others), product = made
@@ -185,8 +184,8 @@ def _cotangents(run: Run, *arrays: Any, mode: str, reverse: bool) -> Any:
 
 
 @cache
-def _cotangents_of(mode: str) -> Recurrence:
-    cell = CELLS[mode]
+def _cotangents_of(mode: str, masked: bool) -> Recurrence:
+    cell = cell_of(mode, masked)
 
     def formula(steps: Any, whole: Any, product: Gates, last: States) -> Any:
         before, after, kept, (out,) = cut([a for (a,) in steps], cell.states, cell.states, cell.kept)

@@ -157,7 +157,7 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
     traced.tell()
     run = partial(program.run, *sizes) if sizes else program.run
     time, elements, products = program.facts(*sizes)
-    return Bound(run, time, elements, products, program.is_kept)
+    return Bound(run, time, elements, products, program.is_kept, traced)
 
 
 def _program(plan: Any, traced: Traced, sizes: Sequence[int], values: Sequence[Any]) -> Program | bool:

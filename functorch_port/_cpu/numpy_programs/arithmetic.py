@@ -47,12 +47,27 @@ def _reduced_precision(x: Any, dtype: np.dtype) -> Any:
     return x.astype(dtype).astype(x.dtype)
 
 
+def _fewer_bits(x: Any, dropped: int) -> Any:
+    """Rounded to a number without its last bits, the even one of two that are as near."""
+    x = np.asarray(x)
+    word = np.dtype(f"u{x.dtype.itemsize}").type
+    bits, one = x.view(word), word(1)
+    half = (one << word(dropped - 1)) - one + (bits >> word(dropped) & one)
+    return np.where(x == x, (bits + half >> word(dropped) << word(dropped)).view(x.dtype), x)
+
+
 def _reduce_precision(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     x, aval = ins[0], eqn.outvars[0].aval
     bits = eqn.params["exponent_bits"], eqn.params["mantissa_bits"]
     kind = next((d for d in (*LOW, _FLOAT32, np.dtype(np.float64)) if _form(d) == bits), None)
-    if kind is None or aval.dtype.kind != "f":
+    if aval.dtype.kind != "f":
         raise Unsupported("reduce_precision")
+    if kind is None:
+        exponent, mantissa = _form(aval.dtype)
+        if exponent != bits[0] or not 0 < bits[1] < mantissa:
+            raise Unsupported("reduce_precision")
+        text = f"{w._named(_fewer_bits)}({w._array(x)}, {mantissa - bits[1]})"
+        return w._emit(text, aval, x.shape, [x], 8.0, (x.shape, 3e-3))
     if kind.itemsize >= aval.dtype.itemsize:
         return x
     text = f"{w._named(_reduced_precision)}({w._array(x)}, {w._dtype(kind)})"

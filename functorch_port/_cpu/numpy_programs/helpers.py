@@ -122,6 +122,15 @@ def _sum_first(x: Any, shape: tuple[int, ...], gone: int, dtype: np.dtype) -> An
     return found.reshape(shape[gone:])
 
 
+def _dot(a: Any, b: Any) -> Any:
+    """The product of a row with a column."""
+    count = b.shape[0]
+    if count <= _THREADS:
+        return a.dot(b)
+    parts = [a[:, k : k + _THREADS].dot(b[k : k + _THREADS]) for k in range(0, count, _THREADS)]
+    return sum(parts[1:], parts[0])
+
+
 def _count_up(size: int, dim: int, rank: int, dtype: np.dtype) -> np.ndarray:
     return np.arange(size, dtype=dtype).reshape([-1 if d == dim else 1 for d in range(rank)])
 
@@ -194,7 +203,7 @@ _WORDS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)
 
 
 HELPERS = {
-    "np": np, **ARITHMETIC, "_sum_last": _sum_last, "_sum_first": _sum_first,
+    "np": np, **ARITHMETIC, "_dot": _dot, "_sum_last": _sum_last, "_sum_first": _sum_first,
     "_count_up": _count_up, "_to_integers": _to_integers, "_grids": _grids, "_full": _full, "_chosen": _chosen,
     "_take_along": _take_along, "_add_along": _add_along, "_start": _start, "_put": _put, "_pad": pad,
     "_by_xla": _by_xla,

@@ -35,7 +35,7 @@ def in_shape(w: Writer, x: Value, aval: Any, shape: tuple[int, ...]) -> Value:
     x = x.of or x
     if shape == x.shape:
         return x.like(aval)
-    new = w._emit(f"{w._array(x)}.reshape({sizes.text(shape)})", aval, shape, [x], 0.3)
+    new = w._look(f"{w._array(x)}.reshape({sizes.text(shape)})", aval, shape, [x])
     if new.const is None:
         new.of = x
     return new
@@ -52,7 +52,7 @@ def _reshape(w: Writer, eqn: Any, ins: list[Value]) -> Value:
 
 def _indexed(w: Writer, aval: Any, x: Value, slices: Sequence[str]) -> Value:
     x = w._whole(x)
-    return w._emit(f"{w._array(x)}[{', '.join(slices)}]", aval, aval.shape, [x], 0.3)
+    return w._look(f"{w._array(x)}[{', '.join(slices)}]", aval, aval.shape, [x])
 
 
 def _slice(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -82,7 +82,7 @@ def _reverse(w: Writer, eqn: Any, ins: list[Value]) -> Value:
 
 def _transpose(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     x, aval = w._whole(ins[0]), eqn.outvars[0].aval
-    return w._emit(f"{w._array(x)}.transpose({tuple(eqn.params['permutation'])})", aval, aval.shape, [x], 0.3)
+    return w._look(f"{w._array(x)}.transpose({tuple(eqn.params['permutation'])})", aval, aval.shape, [x])
 
 
 def _reducing(ufunc: str, kinds: str, typed: bool = False) -> Callable[..., Value]:
@@ -226,7 +226,7 @@ def _iota(w: Writer, eqn: Any, ins: list[Value]) -> Value:
 def _concatenate(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     parts, aval = [w._whole(v) for v in ins], eqn.outvars[0].aval
     text = f"np.concatenate(({', '.join(w._array(v) for v in parts)},), {eqn.params['dimension']})"
-    return w._emit(text, aval, aval.shape, parts, 1.2)
+    return w._emit(text, aval, aval.shape, parts, 0.5 + 0.1 * len(parts))
 
 
 def _product(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -244,11 +244,13 @@ def _product(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     right = _ordered(w, b, (*batch[1], *contract[1], *free[1]), (*outer, inner, columns))
     flat = (*outer, rows, columns)
     text = f"np.matmul({left}, {right})" if outer else f"{left}.dot({right})"
+    if not (outer or free[0] or free[1]):
+        text = f"_dot({left}, {right})"
     if flat != tuple(aval.shape):
         text += f".reshape({sizes.text(tuple(aval.shape))})"
     if not aval.shape:
         text += "[()]"
-    return w._emit(text, aval, aval.shape, [a, b], 2.5, ((*flat, inner), 3e-5))
+    return w._emit(text, aval, aval.shape, [a, b], 1.5, ((*flat, inner), 3e-5))
 
 
 def _ordered(w: Writer, x: Value, order: tuple[int, ...], shape: tuple[int, ...]) -> str:
@@ -292,7 +294,7 @@ def _dynamic_slice(w: Writer, eqn: Any, ins: list[Value]) -> Value:
         begin = w._emit(f"_start({given.text}, {bounds})", start.aval, (), [given], 0.3)
         slices.append(f"{begin.text}:{begin.text} + {sizes.text(size)}")
         needs.append(begin)
-    return w._emit(f"{w._array(x)}[{', '.join(slices)}]", aval, aval.shape, needs, 0.3) if slices else x
+    return w._look(f"{w._array(x)}[{', '.join(slices)}]", aval, aval.shape, needs) if slices else x
 
 
 def _dynamic_update_slice(w: Writer, eqn: Any, ins: list[Value]) -> Value:
@@ -306,7 +308,7 @@ def _stack(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     axis = eqn.params["axis"]
     index = ", ".join([":"] * axis + ["None"])
     text = f"np.concatenate(({', '.join(f'{w._array(v)}[{index}]' for v in parts)},), {axis})"
-    return w._emit(text, aval, aval.shape, parts, 1.5)
+    return w._emit(text, aval, aval.shape, parts, 0.5 + 0.2 * len(parts))
 
 
 def _unstack(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:

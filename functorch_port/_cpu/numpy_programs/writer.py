@@ -227,14 +227,14 @@ class Writer:
             return x.like(aval)
         if old.kind == "c" and new.kind not in "bc":
             half = x.aval.update(dtype=np.dtype(f"f{old.itemsize // 2}"))
-            return self.converted(self._emit(f"{self._array(x)}.real", half, x.shape, [x], 0.2), aval)
+            return self.converted(self._look(f"{self._array(x)}.real", half, x.shape, [x]), aval)
         if old in LOW and new not in (_FLOAT32, np.float64, np.bool_):
             return self.converted(self.converted(x, x.aval.update(dtype=_FLOAT32)), aval)
         array, dtype = self._array(x), self._dtype(new)
         if old.kind == "f" and new.kind in "iu":
             return self._emit(f"_to_integers({array}, {dtype})", aval, x.shape, [x], 4.0, (x.shape, 3e-3))
         text = f"{array}.astype({dtype})" if x.shape else f"{dtype}.type({array})"
-        return self._emit(text, aval, x.shape, [x], 0.4)
+        return self._emit(text, aval, x.shape, [x], 0.3)
 
     def _in_float32(self, name: str, eqn: Any, ins: list[Value]) -> list[Value]:
         """An operation on float16 or bfloat16: in float32, and rounded."""
@@ -265,10 +265,8 @@ class Writer:
         avals = [var.aval for var in eqn.outvars]
         if not eqn.primitive.multiple_results:
             return [self._emit(text, avals[0], avals[0].shape, arrays, once, *each)]
-        made = self._line(text, (1,), arrays, once, *each)
-        return [
-            self._emit(f"{made.text}[{k}]", aval, aval.shape, [made], 0.1) for k, aval in enumerate(avals)
-        ]
+        made = self._line(text, (1,), arrays, once, each)
+        return [self._look(f"{made.text}[{k}]", aval, aval.shape, [made]) for k, aval in enumerate(avals)]
 
     def _inner(self, closed: Any) -> tuple[Callable[..., Any], tuple[float, list[tuple[Any, float]]]]:
         """A program within this one, as a function of the symbols and the arrays to a tuple.
@@ -308,7 +306,7 @@ class Writer:
         if element is not None and all(v.aval.dtype.kind in element.kinds for v in ins):
             shape = sizes.broadcast(*[v.shape for v in ins])
             operands = [self._operand(v, shape) for v in ins]
-            made = self._emit(element.numpy.format(*operands), aval, shape, ins, 0.9)
+            made = self._emit(element.numpy.format(*operands), aval, shape, ins, 0.5)
             if shape and made.const is None and made.line == len(self.lines) - 1:
                 over = {
                     v.line: element.into(operands, v.text)
@@ -323,28 +321,38 @@ class Writer:
         found = rule(self, eqn, ins)
         return found if isinstance(found, list) else [found]
 
+    def _look(self, text: str, aval: Any, shape: Any, needs: Sequence[Value]) -> Value:
+        """A line that gives a look at another value: it costs the same for any number of elements."""
+        return self._added(text, aval, shape, needs, 0.2, ())
+
     def _emit(
         self, text: str, aval: Any, shape: Any, needs: Sequence[Value], once: float, *each: Any
     ) -> Value:
-        """A line that computes a value; at once if it does not depend on the arguments.
+        """A line that computes a value.
 
         Args:
             once, each: what it costs (see `costs`), besides 0.4 ns for each element of the result.
         """
+        return self._added(text, aval, shape, needs, once, ((tuple(shape), 0.4e-3), *each))
+
+    def _added(
+        self, text: str, aval: Any, shape: Any, needs: Sequence[Value], once: float, each: Sequence[Any]
+    ) -> Value:
+        """A line, or what it gives if that does not depend on the arguments."""
         if needs and _folds(shape) and all(v.const is not None for v in needs):
             with np.errstate(all="ignore"):
                 return self._constant_like(eval(text, self.names), aval)
         known = self.seen.get((text, aval.dtype))
         if known is None:
-            known = self.seen[text, aval.dtype] = self._line(text, shape, needs, once, *each)
+            known = self.seen[text, aval.dtype] = self._line(text, shape, needs, once, each)
         return Value(known.text, aval, shape, None, known.line)
 
-    def _line(self, text: str, shape: Any, needs: Sequence[Value], once: float, *each: Any) -> Value:
-        """As `_emit`, of anything."""
+    def _line(self, text: str, shape: Any, needs: Sequence[Value], once: float, each: Sequence[Any]) -> Value:
+        """As `_added`, of anything."""
         lines = {v.line for v in needs if v.line is not None}
         name = f"v{len(self.lines)}"
         self.lines.append(Line(name, text, lines))
-        self.costs.append((once if shape else min(once, 0.5), [(tuple(shape), 0.4e-3), *each]))
+        self.costs.append((once if shape else min(once, 0.5), [*each]))
         return Value(name, None, shape, None, len(self.lines) - 1)
 
     def _constant_like(self, value: Any, aval: Any) -> Value:

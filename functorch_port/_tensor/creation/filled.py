@@ -76,6 +76,9 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
 
 
 _PLAIN = frozenset({bool, int, float})
+#: to these numpy converts floats, and integers, as JAX does
+_OF_FLOATS = frozenset({np.bool_, np.float32, np.float64})
+_OF_INTEGERS = _OF_FLOATS | {np.int64}
 #: arrays up to this size are cached and shared: nobody can write to them
 _SMALL = 1 << 14
 
@@ -95,6 +98,11 @@ def _host_fill(shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dt
 
 @functools.lru_cache(tuning.cached_arrays)
 def _element(value: Any, spelled: str, np_dtype: np.dtype) -> Any:
+    if np_dtype.type in (
+        _OF_FLOATS if type(value) is float else _OF_INTEGERS if abs(value) < 1 << 63 else ()
+    ):
+        with np.errstate(over="ignore"):
+            return np.asarray(value, np_dtype)
     with jax.ensure_compile_time_eval():
         return np.asarray(jnp.full((), value, np_dtype))
 

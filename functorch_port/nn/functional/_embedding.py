@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
-from ..._array import tracing
+from ..._array import executor, tracing
 from ..._run.bind import function
 from ..._run.opnode import edge_of
 from ..._run.sparse.tensor import SparseTensor
 from ..._tensor.grad_mode import is_grad_enabled, no_grad
 from ..._tensor.node import FREED, AccumulateGrad, Edge, Node
+from ..._tensor.plan import Plan
 from ..._tensor.tensor import Tensor, wrap
 from ._common import require_tensor
 
@@ -78,7 +77,7 @@ def _sparse_embedding(input: Tensor, weight: Tensor, padding: int) -> Tensor:
     if tracing.overlay:
         tracing.overlay.note_edges([weight], [edge])
     rows._requires_grad = True
-    rows._grad_fn = _SparseRows(edge, input._value, weight.shape, padding)
+    rows._grad_fn = _SparseRows(edge, input._look(), weight.shape, padding)
     return rows
 
 
@@ -92,14 +91,17 @@ class _SparseRows(Node):
         self.indices, self.shape, self.padding = indices, shape, padding
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        with tracing.x64():
-            ids, values = _entries(self._saved(), grads[0], self.padding, self.shape[0])
+        ids, values = self._entries(grads[0])
         return [self._gradient(wrap(ids), wrap(values))]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
-        with tracing.x64():
-            ids, _ = _entries(self._saved(), grads[0]._value, self.padding, self.shape[0])
+        ids, _ = self._entries(grads[0]._look())
         return [self._gradient(wrap(ids), grads[0].reshape(-1, self.shape[1]))]
+
+    def _entries(self, grad: Any) -> Any:
+        values = (self._saved(), grad, self.padding, self.shape[0])
+        with tracing.x64():
+            return _ENTRIES.fn(*values) if tracing.overlay else executor.current.compute(_ENTRIES, values)
 
     def _gradient(self, ids: Tensor, values: Tensor) -> Any:
         few = ids.shape[1] < 2
@@ -121,13 +123,13 @@ class _SparseRows(Node):
 _SparseRows.__name__ = _SparseRows.__qualname__ = "EmbeddingBackward0"
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
-def _entries(indices: Any, grad: Any, padding: int, rows: int) -> tuple[Any, Any]:
-    """Indices (1, n) and values (n, columns) of the gradient; padding is left out."""
+def _entries(indices: Any, grad: Any, padding: Any, rows: Any) -> tuple[Any, Any]:
+    """Indices (1, n) and values (n, columns) of the gradient; padding, if it is not negative, is left out."""
     ids = indices.reshape(1, -1).astype(jnp.int64)
-    if padding >= 0:
-        ids = jnp.where(ids == padding, rows, ids)
-    return ids, grad.reshape(-1, grad.shape[-1])
+    return jnp.where((ids == padding) & (ids >= 0), rows, ids), grad.reshape(-1, grad.shape[-1])
+
+
+_ENTRIES = Plan(_entries, "embedding_entries", "")
 
 
 _MODES = ("sum", "mean", "max")

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ..._array import tracing
+from ..._array import executor, tracing
 from ..._array.fits import fits
 from ..._base import dtypes
 from ..._run.bind import function
@@ -151,9 +150,12 @@ def _dtype(name: str) -> Any:
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The inverse of a permutation; None for None."""
-    if permutation is None or isinstance(permutation._look(), jax.core.Tracer):
-        return None if permutation is None else function("argsort")(permutation)
-    return constant(np.argsort(np.asarray(permutation._look()))).to(permutation.device)  # type: ignore[attr-defined]
+    if permutation is None:
+        return None
+    order = permutation._look()
+    if isinstance(order, jax.core.Tracer):
+        return function("argsort")(permutation)
+    return constant(np.argsort(np.asarray(order))).to(permutation.device)  # type: ignore[attr-defined]
 
 
 def _lengths(lengths: Any) -> np.ndarray[Any, Any]:
@@ -329,7 +331,9 @@ def pad_sequence(
         host = np.full((len(given), steps, *given[0].shape[1:]), fill)
         host[inside] = np.concatenate([np.asarray(x._look()) for x in given])
         with tracing.x64():
-            return wrap(jnp.asarray(host if batch_first else host.swapaxes(0, 1)))
+            return wrap(
+                executor.current.place(host if batch_first else np.ascontiguousarray(host.swapaxes(0, 1)))
+            )
     first = np.cumsum(sizes) - sizes
     rows = np.where(inside, first[:, None] + place, 0)
     if not batch_first:
