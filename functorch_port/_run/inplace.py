@@ -12,16 +12,16 @@ import jax
 import jax.numpy as jnp
 
 from .._array import tracing
-from .._array.storage import Storage
 from .._base import inside, watch
+from .._base.layout import memory_order
 from .._base.promotion import can_cast
 from .._base.tuning import tuning
 from .._tensor import grad_mode, saved
 from .._tensor.family import Family
 from .._tensor.node import EndedView
 from .._tensor.plan import Plan
-from .._tensor.tensor import Tensor, attach
-from .._tensor.view import PLAIN, SPLIT, View, is_dense, put_through, refusal
+from .._tensor.tensor import Tensor, attach, wrap
+from .._tensor.view import PLAIN, SPLIT, View, is_dense, laid, put_through, refusal
 from .run import run
 
 _grad = grad_mode.state
@@ -304,7 +304,8 @@ def _assign_out(self: Tensor, result: Tensor) -> None:
         )
     if tracing.in_jax():
         inside.may_rebind(self, result, "has its size changed")
-    self._look_at(Storage(result._value), None)
+    made = laid(wrap(result._value), memory_order(result))
+    self._look_at(made._storage, made._view)
 
 
 def _stopped(tensor: Tensor) -> View:

@@ -32,7 +32,7 @@ def multiply(a: jax.Array, b: jax.Array, transposed: bool = False, wide: Any = N
         out = multiply_p.bind(x, y, left=False, right=transposed, precision=config.matmul_precision())
         return out.reshape(*a.shape[:-1], out.shape[-1])
     if a.ndim and a.shape[-1] == 1 and a.dtype in (np.float32, np.float64):
-        return _not_merged(_by_dot(a, b, transposed, wide))
+        return not_merged_p.bind(_by_dot(a, b, transposed, wide))
     return _by_dot(a, b, transposed, wide)
 
 
@@ -47,15 +47,6 @@ def _by_dot(a: jax.Array, b: jax.Array, transposed: bool, wide: Any) -> jax.Arra
 def _is_batched(a: Any, b: Any) -> bool:
     """Whether this is one product, or a batch of products of equal shapes."""
     return min(a.ndim, b.ndim) >= 2 and (b.ndim == 2 or a.shape[:-2] == b.shape[:-2])
-
-
-def _not_merged(x: jax.Array) -> jax.Array:
-    """Round products of single numbers: XLA would fuse ``a * b - c`` and not round the product.
-
-    If attention puts all weight on one key, its derivative is ``g - g``, which must be 0; with heads of size 1, ``g``
-    is such a product.
-    """
-    return jnp.where(x != x, jnp.asarray(jnp.nan, x.dtype), x)
 
 
 def _by_xla(a: Any, b: Any, *, left: bool, right: bool, precision: Any) -> jax.Array:
@@ -94,3 +85,18 @@ ad.defbilinear(multiply_p, _to_left, _to_right)
 
 
 lowering.define(multiply_p, _by_xla)
+
+
+#: Rounds products of single numbers: XLA would fuse ``a * b - c`` and not round the product. If attention puts all
+#: weight on one key, its derivative is ``g - g``, which must be 0; with heads of size 1, ``g`` is such a product. It is
+#: a primitive since its formula, a choice, has no transpose.
+not_merged_p = Primitive("not_merged")
+not_merged_p.def_abstract_eval(lambda x: x)
+ad.deflinear(not_merged_p, lambda slope: [not_merged_p.bind(slope)])
+
+
+def _chosen(x: jax.Array) -> jax.Array:
+    return jnp.where(x != x, jnp.asarray(jnp.nan, x.dtype), x)
+
+
+lowering.define(not_merged_p, _chosen)

@@ -20,6 +20,7 @@ from .._run import bind
 from .._run.out import write_out
 from .._run.registry import Array, Scalar, TensorOnly, composite, op
 from .._tensor.tensor import Tensor
+from .._tensor.view import laid
 from ._common import (
     BOOL,
     INT64,
@@ -615,7 +616,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
         )
     if as_tuple and input.ndim == 0:
         input = input.reshape(1)  # type: ignore[attr-defined]
-    rows = bind.function("_nonzero")(input)
+    rows = laid(bind.function("_nonzero")(input), (1, 0))
     if out is not None:
         return write_out(out, rows, "nonzero", (input,))
     return tuple(rows.unbind(1)) if as_tuple else rows
