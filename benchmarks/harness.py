@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import compileall
+import functools
 import gc
 import json
 import os
@@ -173,11 +175,17 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     return {"median": middle, "quartile_low": low, "quartile_high": high, "best": min(values)}
 
 
+@functools.cache
+def _make_bytecode() -> None:
+    compileall.compile_dir(Path(__file__).parents[1] / "functorch_port", quiet=1)
+
+
 def fresh_process(script: str, *arguments: str, limit: float | None = None, **variables: str) -> Any:
     """What ``python SCRIPT ARGUMENTS`` prints as JSON in its last line, in a process without cached programs unless
     the environment ``variables`` say otherwise. Beyond ``limit`` seconds it is ended, and `subprocess.TimeoutExpired`
-    raised.
+    raised. The package's bytecode is there, as it is when it was installed.
     """
+    _make_bytecode()
     command = [sys.executable, script, *arguments]
     settings = {**os.environ, "JAX_PLATFORMS": "cpu", "FUNCTORCH_PORT_CACHE": "0", **variables}
     root = str(Path(__file__).parents[1])
