@@ -82,10 +82,11 @@ def _library() -> str | None:
         installed = [name for folder in around for name in os.listdir(folder) if name.endswith("-info")]
     except OSError:
         return None
-    versions = sys.version, sys.implementation, jax.__version__, jaxlib.__version__, np.__version__
+    python = sys.version, sys.implementation, sys.flags.optimize, platform.machine()
+    versions = jax.__version__, jaxlib.__version__, np.__version__
     variables = {name: settings.get(name) for name in settings.VARIABLES if name != "CACHE"}
     installed = sorted(name for name in installed if name.startswith(_DISTRIBUTIONS))
-    digest.update(repr((versions, platform.machine(), variables, tracing.X64, installed)).encode())
+    digest.update(repr((python, versions, variables, tracing.X64, installed)).encode())
     return digest.hexdigest()
 
 
@@ -95,13 +96,12 @@ class _Seen:
     Attributes:
         at: when the files were, in seconds.
         unchanged: whether none was written since they were loaded.
-        state, text: what may change while the process runs, and a digest of it.
+        state: what may change while the process runs, and a digest of it.
     """
 
     at = float("-inf")
     unchanged = False
-    state: Any = None
-    text = ""
+    state: tuple[Any, str] = None, ""
 
 
 def _is_as_loaded() -> bool:
@@ -120,11 +120,12 @@ def _is_as_loaded() -> bool:
 def _surroundings() -> str:
     """A digest of what a trace may see of the process."""
     more = *determinism.state.values(), dtypes._default, config.key
-    state = _settings(jax.config.values), _numbers(tuning), more
-    if state != _Seen.state:
-        _Seen.text = hashlib.sha256(repr((_NAMES, state, _library())).encode()).hexdigest()
-        _Seen.state = state
-    return _Seen.text
+    now = _settings(jax.config.values), _numbers(tuning), more
+    state, digest = _Seen.state  # together: another thread may have settings of its own
+    if now != state:
+        digest = hashlib.sha256(repr((_NAMES, now, _library())).encode()).hexdigest()
+        _Seen.state = now, digest
+    return digest
 
 
 def home(name: str) -> str | None:
@@ -179,10 +180,8 @@ def own(fn: Any) -> str:
     """
     module, name = getattr(fn, "__module__", None) or "", getattr(fn, "__qualname__", "")
     code = getattr(inspect.unwrap(fn), "__code__", None)
-    is_named = getattr(sys.modules.get(module), name, None) is fn
-    if not (
-        is_named and module.startswith(_BEGINNING) and code and code.co_filename.startswith(str(_PACKAGE))
-    ):
+    is_ours = module.startswith(_BEGINNING) and code and code.co_filename.startswith(str(_PACKAGE))
+    if not is_ours or getattr(sys.modules.get(module), name, None) is not fn:
         raise Unwritten(repr(fn))
     return f"{module} {name}"
 
@@ -193,7 +192,8 @@ def own(fn: Any) -> str:
 def load(home: str) -> Any:
     """What was saved there, or None."""
     found = cache.look("trace", home)
-    return None if found is None else marshal.loads(found)
+    with contextlib.suppress(EOFError, ValueError, TypeError):  # another's file
+        return None if found is None else marshal.loads(found)
 
 
 def save(home: str, made: Any) -> None:
@@ -217,9 +217,7 @@ def later(home: str, save: Callable[[], Any]) -> None:
 
 @atexit.register
 def flush() -> None:
-    """Save what waits for it."""
+    """Save what waits for it. What goes wrong there, as a process ends, is no news to a user."""
     while _waiting:
-        with contextlib.suppress(
-            Exception
-        ):  # another thread was faster; or a process ends, and this is not needed
+        with contextlib.suppress(Exception):
             _waiting.popitem()[1]()

@@ -282,7 +282,7 @@ def test_the_code_of_the_library_is_in_the_key(folder: Path, monkeypatch: pytest
     assert len(found) == 2 and None not in found
     changed = found.pop()
     monkeypatch.setattr(kept, "_library", lambda: changed)
-    monkeypatch.setattr(kept._Seen, "state", None)
+    monkeypatch.setattr(kept._Seen, "state", (None, ""))
     other = Process(scaled)
     other(rows(5))
     assert other.traced == 1
