@@ -210,7 +210,7 @@ def _rows(formula: Formula, arrays: Sequence[np.ndarray], **how: Any) -> tuple[n
     if found is None:
         return None
     made = [frames.empty(x.shape if is_row else (len(x), 1), dtype) for is_row, dtype in found.results]
-    frames.call("kernels.ll", [*map(np.ascontiguousarray, arrays)], made, data=found.loop.data)
+    frames.call("kernels.ll", [*map(np.ascontiguousarray, arrays)], made, data=found.loop.data(x.size))
     return tuple(made)
 
 
@@ -252,7 +252,8 @@ def _updated(
     for k, (shape, dtype) in enumerate(made):
         if results[k] is None:
             results[k] = frames.empty(shape, dtype)
-    frames.call("kernels.ll", given, results, data=call.loop.data)
+    elements = sum([x.size for x in results])
+    frames.call("kernels.ll", given, results, data=call.loop.data(elements))
     return tuple(results)
 
 
