@@ -91,7 +91,8 @@ class Tuning:
         single_product: multiply-adds of a product, or of a batch of them, from which on oneDNN computes it at once, and
             numpy's library has threads.
         products_least: multiply-adds of such products by a process from which on oneDNN does it: to load it, and its
-            first call, take 40 to 60 ms, and as much is lost by 3e9 of them.
+            first call, take 40 to 60 ms, and half as much is lost by so many.
+        product_by_numpy: multiply-adds of a product from which on that is so at once.
         recurrence_least, recurrence_steps: multiply-adds of a layer below which a scan is as good, and the steps below
             which the weights' layout does not pay.
         recurrence_part: multiply-adds that are worth a thread.
@@ -173,6 +174,7 @@ class Tuning:
     small_product_rows: int = 4
     single_product: int = 1 << 18
     products_least: int = 1 << 30
+    product_by_numpy: int = 1 << 23
     recurrence_least: int = 1 << 12
     recurrence_steps: int = 4
     recurrence_part: int = 1 << 20
