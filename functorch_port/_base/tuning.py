@@ -69,8 +69,8 @@ class Tuning:
         check_time: microseconds that computing what is checked may take, by an estimate.
 
         kernel_chunk: elements that a thread takes at a time in an update: some 0.1 ms.
-        loop_least: elements that a loop of updates makes before LLVM's passes make it fast: that takes 16 ms, and as much
-            is lost by so many.
+        loop_least: elements that a loop of updates makes before LLVM's passes make it fast: that takes 16 ms, and as
+            much is lost by so many.
         row_least: rows shorter than this are not worth a loop of their own.
         row_chunk: elements that a thread takes at a time, in whole rows: some 20 us.
         row_part: elements of a row that are added up in its own type; sums of so many are added up in float64.

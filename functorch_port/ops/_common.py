@@ -265,6 +265,17 @@ def check_index_range(
     refuse(lambda index: outside(index, low, size), error, index)
 
 
+def choose(mask: jax.Array, yes: Any, no: Any) -> jax.Array:
+    """`jnp.where` of a mask and of arrays of its shape and one dtype, or a number.
+
+    `jnp.where` is jitted: a trace takes half a millisecond more for it, and that of a pullback one.
+    """
+    like = yes if hasattr(yes, "dtype") else no
+    return lax.select(
+        mask, *[x if hasattr(x, "dtype") else lax.full(mask.shape, x, like.dtype) for x in (yes, no)]
+    )
+
+
 @jax.custom_jvp
 def absolute(x: jax.Array) -> jax.Array:
     """The absolute value of real numbers, with gradient 0 at 0."""
