@@ -14,7 +14,7 @@ from jax import lax
 
 from .._array import tracing
 from .._array.refusal import outside, refuse
-from .._base import dtypes
+from .._base import dtypes, lowering
 from .._base.promotion import cast, result_dtype, scalar_type
 
 Dims = int | tuple[int, ...] | None
@@ -175,7 +175,7 @@ def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
     def computed(*args: Any) -> Any:
         if not tracing.X64 or any(a.dtype != np.float32 for a in args):
             return fn(*args)
-        return lax.platform_dependent(*args, cpu=in_double, default=fn)
+        return lowering.by_platform(*args, cpu=in_double, default=fn)
 
     return computed
 
