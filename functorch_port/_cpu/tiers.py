@@ -61,15 +61,13 @@ class Tiered:
     Attributes:
         bound: the program.
         left: microseconds that it may lose against a compiled one before that is made.
-        is_new: whether it has not run.
     """
 
-    __slots__ = ("bound", "is_new", "left")
+    __slots__ = ("bound", "left")
 
     def __init__(self, bound: numpy_programs.Bound) -> None:
         self.bound = bound
         self.left = price(1, 1.0)  # sequences come first
-        self.is_new = True
 
     def loss(self) -> float:
         """Microseconds that a run takes longer than that of a compiled program, by an estimate."""
@@ -141,9 +139,8 @@ def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any] | None
     if state is None:
         return None
     out = numpy_programs.run(state.bound.run, _on_host(values))
-    if state.is_new:
-        state.is_new = False
-        out = out if numpy_programs.agree(out, plan.shapes(values)) else None
+    if not (out is None or state.bound.agrees(out)):
+        out = None
     if out is None:  # a number that does not fit, or no memory: the compiled one says it in PyTorch's words
         plan.backend[(_kind(values),)] = False
         return None

@@ -186,9 +186,12 @@ class Traced:
         closed: the jaxpr; None when a backend has made of it what it needs.
         results: shapes and dtypes of the results, with symbols.
         backend: what a backend has made of it.
+        is_tried: whether that has run, and gave such results.
     """
 
-    __slots__ = ("_results", "_warnings", "backend", "closed", "order", "pattern", "results", "symbols")
+    __slots__ = (
+        "_results", "_warnings", "backend", "closed", "is_tried", "order", "pattern", "results", "symbols",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -201,6 +204,7 @@ class Traced:
         self.pattern, self.order = list(pattern), order
         self.symbols = -min([0, *pattern])
         self.backend: Any = None
+        self.is_tried = False
         names = symbols(self.symbols, self._known_orders())
         sizes: dict[int, Any] = {}
         given = iter([names[-1 - p] if p < 0 else p for p in pattern])

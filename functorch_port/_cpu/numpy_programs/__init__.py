@@ -26,11 +26,11 @@ from ..._tensor.avals import NUMBERS
 from .values import KEPT, Unsupported
 
 if TYPE_CHECKING:
+    from ..._tensor.family import Traced
     from .writer import Program
 
 __all__ = [
     "Bound",
-    "agree",
     "bound",
     "computed",
     "enabled",
@@ -123,7 +123,11 @@ def computed(plan: Any, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
 def _small(plan: Any, values: Sequence[Any]) -> Callable[..., Any] | None:
     """A program for values like these, where it costs less than the call of a compiled one."""
     found = bound(plan, values) if enabled() and not plan.eager else None
-    if found is None or not found.is_small or not agree(run(found.run, values), plan.shapes(values)):
+    if (
+        found is None
+        or not found.is_small
+        or not (found.traced.is_tried or found.agrees(run(found.run, values)))
+    ):
         return None
     return found.run
 
@@ -141,6 +145,7 @@ class Bound(NamedTuple):
         time: microseconds that it takes, by an estimate.
         elements, products: of its largest array, and multiply-adds of its largest product.
         is_kept: whether its arguments and results are of types that small values in numpy have.
+        traced, sizes: the trace, and what its symbols are.
     """
 
     run: Callable[..., Any]
@@ -148,6 +153,15 @@ class Bound(NamedTuple):
     elements: int
     products: int
     is_kept: bool
+    traced: Traced
+    sizes: tuple[int, ...]
+
+    def agrees(self, outs: Any) -> bool:
+        """Whether the results are what they should be, which is looked at when a trace's program has run first."""
+        traced = self.traced
+        if not traced.is_tried:
+            traced.is_tried = _agree(outs, traced.shapes(self.sizes))
+        return traced.is_tried
 
     @property
     def is_small(self) -> bool:
@@ -175,7 +189,7 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
     traced.tell()
     run = functools.partial(program.run, *sizes) if sizes else program.run
     time, elements, products = program.facts(*sizes)
-    return Bound(run, time, elements, products, program.is_kept)
+    return Bound(run, time, elements, products, program.is_kept, traced, sizes)
 
 
 def function(
@@ -197,7 +211,7 @@ def function(
     cost, elements, products = program.facts()
     is_small = program.is_kept and cost <= time and elements <= most and products <= tuning.numpy_products
     given = [np.asarray(a) if hasattr(a, "dtype") else a for a in args]
-    return program.run if is_small and agree(run(program.run, given), results) else None
+    return program.run if is_small and _agree(run(program.run, given), results) else None
 
 
 @collector.stopped()
@@ -215,8 +229,7 @@ def _written(closed: Any, results: Any, symbols: int) -> Program | None:
         return None
 
 
-def agree(outs: Any, wanted: Any) -> bool:
-    """Whether what a program gives when it runs first is what it should be."""
+def _agree(outs: Any, wanted: Any) -> bool:
     return outs is not None and all(
         out.shape == aval.shape and out.dtype == aval.dtype
         for out, aval in zip(
