@@ -139,9 +139,8 @@ def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any] | None
     if state is None:
         return None
     out = numpy_programs.run(state.bound.run, _on_host(values))
-    if not (out is None or state.bound.agrees(out)):
-        out = None
-    if out is None:  # a number that does not fit, or no memory: the compiled one says it in PyTorch's words
+    if out is None or not state.bound.agrees(out):
+        # a number that does not fit, or no memory: the compiled one says it in PyTorch's words
         plan.backend[(_kind(values),)] = False
         return None
     state.left -= state.loss()

@@ -161,6 +161,7 @@ class Bound(NamedTuple):
         traced = self.traced
         if not traced.is_tried:
             traced.is_tried = _agree(outs, traced.shapes(self.sizes))
+            traced.backend = traced.is_tried and traced.backend
         return traced.is_tried
 
     @property
