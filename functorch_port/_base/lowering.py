@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "AtOnce", "Passes", "at_first_use", "at_once", "compiler_options", "define", "for_numpy", "formula_of",
-    "function_of", "has_way", "ready", "register", "register_at_once", "register_passes",
+    "AtOnce", "Passes", "at_first_use", "at_once", "by_platform", "compiler_options", "define", "for_numpy",
+    "formula_of", "function_of", "has_way", "ready", "register", "register_at_once", "register_passes",
 ]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}
@@ -143,6 +143,13 @@ def for_numpy() -> Iterator[None]:
         yield
     finally:
         _tracing.suits = before
+
+
+def by_platform(*arrays: Any, default: Callable[..., Any], **ways: Callable[..., Any]) -> Any:
+    """`jax.lax.platform_dependent`; what is traced for numpy has the way of a CPU alone."""
+    if _tracing.suits is _suits_at_once:
+        return ways.get("cpu", default)(*arrays)
+    return jax.lax.platform_dependent(*arrays, default=default, **ways)
 
 
 def has_way(primitive: Primitive, *arguments: Any) -> bool:

@@ -69,6 +69,8 @@ class Tuning:
         check_time: microseconds that computing what is checked may take, by an estimate.
 
         kernel_chunk: elements that a thread takes at a time in an update: some 0.1 ms.
+        loop_least: elements that a loop of updates makes before LLVM's passes make it fast: that takes 16 ms, and as
+            much is lost by so many.
         row_least: rows shorter than this are not worth a loop of their own.
         row_chunk: elements that a thread takes at a time, in whole rows: some 20 us.
         row_part: elements of a row that are added up in its own type; sums of so many are added up in float64.
@@ -89,7 +91,8 @@ class Tuning:
         single_product: multiply-adds of a product, or of a batch of them, from which on oneDNN computes it at once, and
             numpy's library has threads.
         products_least: multiply-adds of such products by a process from which on oneDNN does it: to load it, and its
-            first call, take 40 to 60 ms, and as much is lost by 3e9 of them.
+            first call, take 40 to 60 ms, and half as much is lost by so many.
+        product_by_numpy: multiply-adds of a product from which on that is so at once.
         planned_product: multiply-adds from which on it makes loops for such a product's shape, in 1 ms and more:
             (32, 1024) by (1024, 1024) takes 0.40 ms with them instead of 0.55, (32, 512) by (512, 512) 0.11 and 0.125.
         recurrence_least, recurrence_steps: multiply-adds of a layer below which a scan is as good, and the steps below
@@ -158,6 +161,7 @@ class Tuning:
     check_time: float = 500.0
 
     kernel_chunk: int = 65536
+    loop_least: int = 1 << 23
     row_least: int = 16
     row_chunk: int = 32768
     row_part: int = 4096
@@ -174,6 +178,7 @@ class Tuning:
     small_product_rows: int = 4
     single_product: int = 1 << 18
     products_least: int = 1 << 30
+    product_by_numpy: int = 1 << 23
     planned_product: int = 1 << 24
     recurrence_least: int = 1 << 12
     recurrence_steps: int = 4

@@ -119,15 +119,13 @@ def _on_host(values: Sequence[Any]) -> list[Any]:
 
 def by_numpy(plan: Any, values: Sequence[Any], kind: tuple[Any, ...], state: Tiered) -> Any:
     """What `known` has found, run: the results, or None if there are none."""
-    out, traced = numpy_programs.run(state.bound.run, _on_host(values)), state.bound.traced
+    out = numpy_programs.run(state.bound.run, _on_host(values))
     if out is None:
         if not state.is_small:  # no memory: the compiled one says it in PyTorch's words
             plan.backend[kind] = False
-    elif not traced.is_right:
-        traced.is_right = numpy_programs.agree(out, plan.shapes(values))
-        if not traced.is_right:
-            traced.backend = plan.backend[kind] = False
-            return None
+    elif not state.bound.agrees(out):
+        plan.backend[kind] = False
+        return None
     state.left -= state.loss()
     return out
 

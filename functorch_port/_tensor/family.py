@@ -259,11 +259,11 @@ class Traced:
         backend: what a backend has made of it.
         kept: what a backend keeps of that, or a function that gives it; None if nothing.
         is_used: whether it has been.
-        is_right: whether what the backend has made was seen to give such results.
+        is_tried: whether what the backend has made has run, and gave such results.
     """
 
     __slots__ = (
-        "_known", "_made", "_shapes", "_warnings", "_warns", "backend", "closed", "is_right", "is_used", "kept",
+        "_known", "_made", "_shapes", "_warnings", "_warns", "backend", "closed", "is_tried", "is_used", "kept",
         "order", "pattern", "symbols", "written_shapes",
     )  # fmt: skip
 
@@ -275,7 +275,7 @@ class Traced:
         self._known = known
         self.closed: Any = None
         self.backend: Any = None
-        self.is_used = self.is_right = False
+        self.is_used = self.is_tried = False
         self._made: Any = None
         self._shapes: Callable[..., Any] | None = None
         self._warnings: list[warnings.WarningMessage] = []

@@ -15,7 +15,15 @@ from functorch_port._array.fits import fits
 from functorch_port._base.division import divide
 from functorch_port._base.promotion import cast
 from functorch_port._run.registry import Array, TensorOnly, op, pointwise_op
-from functorch_port.ops._common import compute, elementwise_float, not_implemented, type_name, wide, wrap_dim
+from functorch_port.ops._common import (
+    choose,
+    compute,
+    elementwise_float,
+    not_implemented,
+    type_name,
+    wide,
+    wrap_dim,
+)
 
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
@@ -59,7 +67,7 @@ def relu(input: Array):
     if input.dtype == np.bool_:
         raise RuntimeError("Boolean inputs not supported for relu")
     _real(input)
-    return jnp.where(input <= 0, jnp.zeros((), input.dtype), input)
+    return choose(input <= 0, 0, input)
 
 
 @pointwise_op(where="F", inplace=True)

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from functorch_port._base import lowering
 from functorch_port._base.config import matmul_precision
 from functorch_port._base.layout import convolution_order
 from functorch_port._run.registry import Array, op
@@ -220,7 +221,7 @@ def _transposed(
     def either(x: jax.Array, w: jax.Array) -> jax.Array:
         if set(dilations) != {1} or set(strides) == {1}:
             return dilated(x, w)
-        return lax.platform_dependent(x, w, cpu=by_phases, default=dilated)
+        return lowering.by_platform(x, w, cpu=by_phases, default=dilated)
 
     taps = math.prod(-(-k // s) for k, s in zip(kernel, strides, strict=True))
     if 0 in (*batched.shape, *weight.shape):
@@ -240,7 +241,7 @@ def _transposed(
 
             def product(x: jax.Array, w: jax.Array, out: Any) -> jax.Array:
                 """The product in half precision, which a CPU computes in float32 anyway."""
-                return lax.platform_dependent(
+                return lowering.by_platform(
                     x,
                     w,
                     cpu=lambda x, w: way(x.astype(FLOAT32), w.astype(FLOAT32)).astype(out),

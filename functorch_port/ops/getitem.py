@@ -31,7 +31,7 @@ from .._tensor import grad_mode
 from .._tensor.creation import tensor
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import PLAIN
-from ._common import add_at, check_expand, put_at, type_name
+from ._common import add_at, check_expand, choose, put_at, type_name
 from .cast import cast_array
 
 __all__ = ["getitem", "setitem"]
@@ -142,7 +142,7 @@ def _wrapped(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
             out.append(slice(None))
         else:
             size = shape[dim]
-            index = jnp.where(index < 0, index + size, index)
+            index = choose(index < 0, index + size, index)
             out.append(index.astype(jnp.int32) if size < 2**31 else index)
     return tuple(out)
 

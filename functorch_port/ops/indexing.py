@@ -30,6 +30,7 @@ from ._common import (
     c_name,
     check_broadcast,
     check_index_range,
+    choose,
     int32_if_small,
     is_inexact,
     multiply_at,
@@ -296,7 +297,7 @@ def index_select(input: TensorOnly, dim: int, index: TensorOnly):
 
 def _along(x: jax.Array, axis: int, index: jax.Array) -> Indices:
     at = at_least_1d(index)
-    at = jnp.where(at < 0, at + x.shape[axis], at)
+    at = choose(at < 0, at + x.shape[axis], at)
     return (slice(None),) * axis + (int32_if_small(at, x.shape[axis]),)
 
 

@@ -20,6 +20,7 @@ from functorch_port._run.bind import function
 from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import (
     broadcast_shapes,
+    choose,
     compute,
     int32_if_small,
     not_implemented,
@@ -155,7 +156,7 @@ def _pick_jvp(primals: Any, tangents: Any) -> Any:
     dim = _class_dim(x)
     classes = lax.broadcasted_iota(index.dtype, x.shape, dim)
     hit = jnp.expand_dims(index, dim) == classes
-    return _pick(x, index), jnp.sum(jnp.where(hit, tangents[0], 0), dim)
+    return _pick(x, index), jnp.sum(choose(hit, tangents[0], 0), dim)
 
 
 def _is_unchecked() -> bool:
@@ -180,11 +181,11 @@ def _one_target_each(input: Any, target: Any) -> Any:
 def _class_weights(input: Any, target: Any, weight: Any, ignore_index: int) -> tuple[jax.Array, jax.Array]:
     """(the targets, with 0 for ignored ones; the weight of every example, 0 for ignored ones)."""
     counted = target != ignore_index
-    safe = jnp.where(counted, target, 0).astype(target.dtype)
+    safe = choose(counted, target, 0)
     if weight is None:
         return safe, counted.astype(wide(input.dtype))
     rows = weight.at[int32_if_small(safe, weight.shape[0])].get(mode="clip").astype(wide(input.dtype))
-    return safe, jnp.where(counted, rows, 0)
+    return safe, choose(counted, rows, 0)
 
 
 def _losses(scores: Any, target: Any, weights: Any) -> jax.Array:
@@ -192,7 +193,7 @@ def _losses(scores: Any, target: Any, weights: Any) -> jax.Array:
 
     In a program without checks, a target that is not a class gives NaN.
     """
-    losses = jnp.where(weights != 0, -_pick(scores, target) * weights, 0)
+    losses = choose(weights != 0, -_pick(scores, target) * weights, 0)
     if not _is_unchecked():
         return losses
     return jnp.where(outside(target, 0, scores.shape[_class_dim(scores)]), jnp.nan, losses)

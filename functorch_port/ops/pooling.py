@@ -17,10 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port._base import lowering
 from functorch_port._base.division import divide
 from functorch_port._base.layout import format_order, line_order
 from functorch_port._run.registry import Array, op
-from functorch_port.ops._common import INT64, not_implemented, wide
+from functorch_port.ops._common import INT64, choose, not_implemented, wide
 
 Ints = int | tuple[int, ...]
 
@@ -231,7 +232,7 @@ def _max_of_taps(x: jax.Array, windows: Windows) -> jax.Array:
     for dim in reversed(range(len(windows.kernel))):
         best: Any = None
         for tap in windows.taps(x, dim, _lowest(x.dtype)):
-            best = tap if best is None else jnp.where(_beats(tap, best), tap, best)
+            best = tap if best is None else choose(_beats(tap, best), tap, best)
         x = best
     return x
 
@@ -264,7 +265,7 @@ def _max_pool(x: Any, windows: Windows) -> jax.Array:
         return _max_of_taps(x, windows)  # what XLA's windowed maximum cannot do or differentiate
     if sum(windows.kernel) > _MANY_TAPS:
         return _max_by_window(x, windows)
-    return lax.platform_dependent(
+    return lowering.by_platform(
         x, tpu=lambda x: _max_by_window(x, windows), default=lambda x: _max_of_taps(x, windows)
     )
 

@@ -12,7 +12,7 @@ from jax import lax
 
 from .._array import executor
 from .._array.refusal import outside, refuse
-from .._base import dtypes
+from .._base import dtypes, lowering
 from .._base.layout import first_order
 from .._base.promotion import promote
 from .._run import bind
@@ -79,7 +79,7 @@ def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted:
         x.dtype
     ):  # on a CPU, `lax.top_k` takes a NaN for more than inf, and -NaN for less than -inf
         ranked = functools.partial(_ranked, largest=largest)
-        keys = lax.platform_dependent(
+        keys = lowering.by_platform(
             keys, cpu=functools.partial(ranked, nan=jnp.nan), default=functools.partial(ranked, nan=jnp.inf)
         )
     elif not largest:

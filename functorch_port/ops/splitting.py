@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -21,7 +20,7 @@ from .._run import bind
 from .._run.registry import Scalar, TensorOnly, composite, op
 from .._tensor.tensor import Tensor
 from .._tensor.view import PLAIN, SPLIT
-from ._common import wrap_dim
+from ._common import choose, wrap_dim
 
 
 def _wrap_start(start: Any, size: int) -> Any:
@@ -29,7 +28,7 @@ def _wrap_start(start: Any, size: int) -> Any:
     return (
         (start + size if start < 0 else start)
         if isinstance(start, int)
-        else jnp.where(start < 0, start + size, start)
+        else choose(start < 0, start + size, start)
     )
 
 

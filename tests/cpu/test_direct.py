@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import subprocess
@@ -17,6 +18,7 @@ import torch
 
 from functorch_port._array import tracing
 from functorch_port._base import lowering
+from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import direct, dnnl, ffi, kernels, numpy_convolution
 from functorch_port.ops._cells import CELLS
 from functorch_port.ops._convolution import Convolution, convolution_p
@@ -265,6 +267,42 @@ def test_products(monkeypatch, a, b, ways):
     agree(direct.matmul(x[..., ::-1], np.flip(y, -2)), want)
 
 
+@pytest.mark.parametrize("ways", ["plain", "left", "right", "both"])
+@pytest.mark.parametrize(("a", "b"), PRODUCTS)
+def test_products_before_onednn_is_loaded(monkeypatch, tuned, a, b, ways):
+    """Numpy's, in parts for which its library wakes no threads."""
+    x = (flipped if ways in ("left", "both") else draw)(a, seed=1)
+    y = (flipped if ways in ("right", "both") else draw)(b, seed=2)
+    want = np.matmul(x.astype("f8"), y.astype("f8")).astype("f4")
+    least = x.shape[-1] * min(np.prod(x.shape[:-1] if len(b) == 2 else x.shape[-2:-1]), y.shape[-1])
+    parts, matmul = [], np.matmul
+
+    def noted(x, y, **how):
+        parts.append(x.shape[-2] * x.shape[-1] * y.shape[-1])
+        return matmul(x, y, **how)
+
+    monkeypatch.setattr(np, "matmul", noted)
+    monkeypatch.setattr(direct, "_has_onednn", functools.cache(lambda: pytest.fail("it is loaded")))
+    monkeypatch.setattr(direct, "_done", 0)
+    tuned(products_least=1 << 40, product_by_numpy=1 << 40)
+    agree(direct.matmul(x, y), want)
+    assert max(parts) <= max(tuning.single_product, least)
+
+
+@pytest.mark.parametrize("limit", ["products_least", "product_by_numpy"])
+def test_onednn_is_loaded_for_much_work(monkeypatch, tuned, limit):
+    asked = []
+    monkeypatch.setattr(direct, "_has_onednn", functools.cache(lambda: bool(asked.append(1))))
+    monkeypatch.setattr(direct, "_done", 0)
+    tuned(**{limit: 5_000_000})
+    x = draw((1000, 40))
+    for _ in range(3):
+        agree(direct.matmul(x, x.T[:, :100]), x @ x.T[:, :100])
+    assert len(asked) == (limit == "products_least")
+    direct.matmul(x, x.T[:, :200])
+    assert len(asked) == 1
+
+
 def test_products_that_are_numpys():
     for a, b in (
         ((2, 3), (3, 4)),
@@ -400,6 +438,23 @@ def test_updates(dtype, as_vector):
         for x, y, z in zip(new, overwritten, wanted, strict=True):
             agree(x, z.astype(dtype))
             np.testing.assert_array_equal(x, y)
+
+
+@needs_llvmlite
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_updates_have_the_same_bits_when_they_are_fast(dtype):
+    def rule(row, joined, numbers):
+        return _adam(row, joined, numbers)
+
+    rows, numbers = tensors(dtype), [np.array(x, dtype) for x in (0.1, 0.9)]
+    call, _ = kernels.call_of(rule, rows, 3, numbers)
+    first, _ = direct.update(rule, rows, 3, numbers)
+    assert call.loop.left > 0
+    call.loop.data(tuning.loop_least)
+    assert call.loop.left < 0
+    again, _ = direct.update(rule, rows, 3, numbers)
+    for x, y in zip(sum(first, []), sum(again, []), strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 @needs_llvmlite

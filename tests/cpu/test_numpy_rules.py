@@ -18,6 +18,7 @@ from jax import lax
 from functorch_port._array import tracing
 from functorch_port._cpu import numpy_programs as host
 from functorch_port._cpu.numpy_programs import packed
+from functorch_port._cpu.numpy_programs.helpers import summed_rows
 from functorch_port._tensor.family import Family
 
 pytestmark = pytest.mark.cpu
@@ -505,3 +506,18 @@ def test_what_is_not_kept_is_not_small(tuned: Callable[..., None]) -> None:
     tuned(numpy_elements=4096)
     plan = SimpleNamespace(family=Family(lambda numbers: lambda x: lax.complex(x, x)), numbers=())
     assert not host.bound(plan, [floats(3)]).is_small  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (1,), (6,), (5,), (3, 4)])
+def test_sums_of_rows_are_added_one_by_one(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    at, rows = rng.integers(0, 7, 300).astype(np.int32), rng.standard_normal((300, *shape, 2)).astype(dtype)
+    rows[::9], rows[::17] = np.inf, -0.0
+    rows = rows[..., 0]
+    want = np.zeros((7, *shape), dtype)
+    for place, row in zip(at, rows):
+        want[place] += row
+    got = summed_rows(at, rows, 7)
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, want)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -262,6 +264,46 @@ def test_a_training_step_that_comes_often_is_one_program(
     before = len(programs._programs)
     np.testing.assert_allclose(trained(ft), trained(torch), 1e-4)
     assert len(programs._programs) > before
+
+
+@pytest.mark.parametrize("size", [20, 300])
+def test_no_trace_holds_what_its_callers_have(size: int) -> None:
+    """JAX keeps errors that it catches, with their frames, until the collector comes."""
+
+    class Something:
+        pass
+
+    def run(n: int) -> Any:
+        something, x = Something(), ft.randn(n, size + 7, requires_grad=True)
+        y = (x.softmax(-1) @ x.T).relu().sum(0).std() + ft.topk(x, 3)[0].sum() + x.sort(0)[0].cumsum(0).mean()
+        y.backward()
+        return weakref.ref(something)
+
+    gc.collect()
+    gc.disable()
+    try:
+        held = [run(size + k)() for k in range(3)]
+    finally:
+        gc.enable()
+    assert held == [None] * 3
+
+
+@pytest.mark.parametrize("size", [3, 300])
+def test_a_program_that_computes_something_else_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Its results are looked at when it runs first."""
+    from functorch_port._cpu.numpy_programs import rules
+
+    def wrong(writer: Any, eqn: Any, ins: Any) -> Any:
+        return writer._emit(f"{ins[0].text}.astype('f8')", eqn.outvars[0].aval, ins[0].shape, ins, 1.0)
+
+    monkeypatch.setitem(rules._ALL.each, "round", wrong)  # type: ignore[arg-type]
+    x = torch.linspace(-3, 3, size * 71).reshape(size, 71)
+    for _ in range(2):
+        found = ft.from_numpy(x.numpy()).round()
+        assert found.dtype == ft.float32
+        np.testing.assert_array_equal(found.numpy(), x.round().numpy())
 
 
 #: A process that ends while something is compiled for it.

@@ -151,13 +151,16 @@ def _by_numpy(a: np.ndarray, b: np.ndarray, product: onednn.Product) -> np.ndarr
     """The product in parts, each of which numpy leaves to one thread; None where it is to be oneDNN's."""
     global _done
     rows, inner, columns = product.rows, product.inner, product.columns
-    by_rows = rows >= columns
-    size = tuning.single_product // (inner * (columns if by_rows else rows))
-    _done += product.batch * rows * inner * columns
-    if not size or _done > tuning.products_least:
+    each = rows * inner * columns
+    _done += product.batch * each
+    if _done > tuning.products_least or each > tuning.product_by_numpy:
         return None
+    if each < tuning.single_product:
+        return np.matmul(a, b)
+    by_rows = rows >= columns
+    size = max(tuning.single_product * max(rows, columns) // each, 1)
     out = np.empty((*a.shape[:-1], columns), a.dtype)
-    shapes = [(-1, rows, inner), (-1, inner, columns), (-1, rows, columns)]
+    shapes = (-1, rows, inner), (-1, inner, columns), (-1, rows, columns)
     for x, y, z in zip(*[v.reshape(shape) for v, shape in zip((a, b, out), shapes)], strict=True):
         for start in range(0, rows if by_rows else columns, size):
             part = slice(start, start + size)
@@ -214,7 +217,7 @@ def _rows(formula: Formula, arrays: Sequence[np.ndarray], **how: Any) -> tuple[n
     if found is None:
         return None
     made = [frames.empty(x.shape if is_row else (len(x), 1), dtype) for is_row, dtype in found.results]
-    frames.call("kernels.ll", [*map(np.ascontiguousarray, arrays)], made, data=found.loop.data)
+    frames.call("kernels.ll", [*map(np.ascontiguousarray, arrays)], made, data=found.loop.data(x.size))
     return tuple(made)
 
 
@@ -256,7 +259,8 @@ def _updated(
     for k, (shape, dtype) in enumerate(made):
         if results[k] is None:
             results[k] = frames.empty(shape, dtype)
-    frames.call("kernels.ll", given, results, data=call.loop.data)
+    elements = sum([x.size for x in results])
+    frames.call("kernels.ll", given, results, data=call.loop.data(elements))
     return tuple(results)
 
 

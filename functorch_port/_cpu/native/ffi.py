@@ -143,16 +143,16 @@ def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
     return made
 
 
-def function(name: str, text: str) -> int:
+def function(name: str, text: str, level: int = 3) -> int:
     """Compile a module; returns the address of the function of that name, which stays."""
     with _lock:
-        code = _compiled(text)
+        code = _compiled(text, level)
         address: int = code.get_function_address(name)
         code.detach()
         return address
 
 
-def _compiled(text: str, level: int = 3) -> Any:
+def _compiled(text: str, level: int) -> Any:
     """A module's machine code, from the cache if a process before has made it. At level 0 LLVM only translates."""
     import llvmlite
     import llvmlite.binding as llvm

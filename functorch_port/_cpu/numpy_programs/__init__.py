@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bound",
-    "agree",
     "bound",
     "enabled",
     "function",
@@ -122,7 +121,7 @@ class Bound(NamedTuple):
         time: microseconds that it takes, by an estimate.
         elements, products: of its largest array, and multiply-adds of its largest product.
         is_kept: whether its arguments and results are of types that small values in numpy have.
-        traced: what it was written of.
+        traced, sizes: the trace, and what its symbols are.
     """
 
     run: Callable[..., Any]
@@ -131,6 +130,15 @@ class Bound(NamedTuple):
     products: int
     is_kept: bool
     traced: Traced
+    sizes: tuple[int, ...]
+
+    def agrees(self, outs: Any) -> bool:
+        """Whether the results are what they should be, which is looked at when a trace's program has run first."""
+        traced = self.traced
+        if not traced.is_tried:
+            traced.is_tried = _agree(outs, traced.shapes(self.sizes))
+            traced.backend = traced.is_tried and traced.backend
+        return traced.is_tried
 
     @property
     def is_small(self) -> bool:
@@ -157,16 +165,16 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
     traced.tell()
     run = partial(program.run, *sizes) if sizes else program.run
     time, elements, products = program.facts(*sizes)
-    return Bound(run, time, elements, products, program.is_kept, traced)
+    return Bound(run, time, elements, products, program.is_kept, traced, sizes)
 
 
-def _program(plan: Any, traced: Traced, sizes: Sequence[int], values: Sequence[Any]) -> Program | bool:
+def _program(plan: Any, traced: Traced, sizes: tuple[int, ...], values: Sequence[Any]) -> Program | bool:
     """The program of a trace, from the disk or written; False if it must be compiled."""
     if traced.kept is not None and not callable(traced.kept):
         return traced.kept and packed.unpack(traced.kept)
     closed, program = plan.family.closed(traced, values, plan.numbers), None
     try:
-        program = _written(closed, traced.shapes(tuple(sizes)), traced.symbols)
+        program = _written(closed, traced.shapes(sizes), traced.symbols)
         traced.keep(partial(packed.pack, program))
     except Unsupported:
         traced.keep(False)
@@ -191,7 +199,7 @@ def function(
     cost, elements, products = program.facts()
     is_small = program.is_kept and cost <= time and elements <= most and products <= tuning.numpy_products
     given = [np.asarray(a) if hasattr(a, "dtype") else a for a in args]
-    return program.run if is_small and agree(run(program.run, given), results) else None
+    return program.run if is_small and _agree(run(program.run, given), results) else None
 
 
 @collector.stopped()
@@ -210,8 +218,7 @@ def _written(closed: Any, results: Any, symbols: int) -> Program:
     return apart(written, closed, type(results), symbols)
 
 
-def agree(outs: Any, wanted: Any) -> bool:
-    """Whether what a program gives when it runs first is what it should be."""
+def _agree(outs: Any, wanted: Any) -> bool:
     return outs is not None and all(
         out.shape == aval.shape and out.dtype == aval.dtype
         for out, aval in zip(
