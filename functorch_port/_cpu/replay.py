@@ -153,7 +153,7 @@ def _attempt(
     if wanted is not None or len(leaves) <= tuning.numpy_leaves:
         kind, on_host = host.kind_of(flat)
         state, _ = tiers.known(program, flat, kind, on_host) if on_host else (None, False)
-        results = tiers.by_numpy(program, flat, kind, state) if state and state.is_small else None
+        results = tiers.by_numpy(program, flat, kind, on_host, state) if state and state.is_small else None
     if results is None:
         results = programs.run(program, flat, sum([call.size for call in calls]))
     if not retain:
