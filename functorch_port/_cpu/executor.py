@@ -37,7 +37,7 @@ class CpuExecutor(Executor):
         kind, on_host = kind_of(values)
         state, is_new = tiers.known(plan, values, kind, on_host)
         if state and on_host and (state.is_small or (plan.view and tiers.are_used())):
-            found = tiers.by_numpy(plan, values, kind, state)
+            found = tiers.by_numpy(plan, values, kind, on_host, state)
             if found is not None:
                 return values, found, NEW if mask is not None and plan.view and _are_new(tensors) else None
         if plan.view and plan.name not in REINTERPRET:
@@ -49,7 +49,7 @@ class CpuExecutor(Executor):
                 is_new = is_new or (scope.is_new if mask is None else _are_new(tensors))
                 if is_new and state and tiers.are_used():
                     scope.is_new = scope.is_new or mask is None
-                    found = tiers.by_numpy(plan, values, kind, state)
+                    found = tiers.by_numpy(plan, values, kind, on_host, state)
                     if found is not None:
                         return values, found, None if mask is None else NEW
                 elif not waiting.are_too_many():

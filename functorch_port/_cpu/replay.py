@@ -24,7 +24,7 @@ from ..autograd._accumulation import accumulate, summed
 from ..autograd._engine import leading_to, reach
 from . import deferred, programs, tiers
 from . import numpy_programs as host
-from .deferred import Call, Deferred, unrun
+from .deferred import NEW, Call, Deferred, unrun
 from .programs import Numbered, asked_for, forward_of, found, given, replayed, settle, taken
 
 __all__ = ["backward"]
@@ -96,7 +96,7 @@ def _attempted(
     wanted: Sequence[tuple[Node, int]] | None,
 ) -> list[Any] | None:
     """Run the walk as one program. None if it must be walked; else the gradients at ``wanted`` (or an empty list)."""
-    if not order or len(order) > tuning.program_calls:
+    if not order or len(order) > tuning.program_calls or any([node.kept is NEW for node in order]):  # noqa: C419
         return None
     if needed is not None:
         order = [node for node in order if any(e is not None and e[0] in needed for e in node.edges)]
@@ -153,7 +153,7 @@ def _attempt(
     if wanted is not None or len(leaves) <= tuning.numpy_leaves:
         kind, on_host = host.kind_of(flat)
         state, _ = tiers.known(program, flat, kind, on_host) if on_host else (None, False)
-        results = tiers.by_numpy(program, flat, kind, state) if state and state.is_small else None
+        results = tiers.by_numpy(program, flat, kind, on_host, state) if state and state.is_small else None
     if results is None:
         results = programs.run(program, flat, sum([call.size for call in calls]))
     if not retain:

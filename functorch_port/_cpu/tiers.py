@@ -63,18 +63,17 @@ class Tiered:
     Attributes:
         bound: the program.
         is_small: whether it costs less than the call of a compiled one, which is never made then.
-        left: microseconds that it may lose against a compiled one before that is made.
+        loss: microseconds that a run takes longer than a compiled program, which has its call and half the arithmetic,
+            by an estimate.
+        left: microseconds that it may lose before that is made.
     """
 
-    __slots__ = ("bound", "is_small", "left")
+    __slots__ = ("bound", "is_small", "left", "loss")
 
     def __init__(self, bound: numpy_programs.Bound) -> None:
         self.bound, self.is_small = bound, bound.is_small
+        self.loss = max(0.5 * bound.time - tuning.numpy_time, 0.0)
         self.left = tuning.price(1, 1.0)  # sequences come first
-
-    def loss(self) -> float:
-        """Microseconds that a run takes longer than a compiled program, which has its call and half the arithmetic."""
-        return max(0.5 * self.bound.time - tuning.numpy_time, 0.0)
 
 
 def loss(calls: Sequence[Any], operations: int) -> float:
@@ -117,17 +116,16 @@ def _on_host(values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def by_numpy(plan: Any, values: Sequence[Any], kind: tuple[Any, ...], state: Tiered) -> Any:
+def by_numpy(plan: Any, values: Sequence[Any], kind: tuple[Any, ...], on_host: bool, state: Tiered) -> Any:
     """What `known` has found, run: the results, or None if there are none."""
-    out = numpy_programs.run(state.bound.run, _on_host(values))
-    if out is None:
-        if not state.is_small:  # no memory: the compiled one says it in PyTorch's words
-            plan.backend[kind] = False
-    elif not state.bound.agrees(out):
+    out = numpy_programs.run(state.bound.run, values if on_host else _on_host(values))
+    if not state.is_small:
+        state.left -= state.loss
+    if out is not None and state.bound.agrees(out):
+        return out
+    if out is not None or not state.is_small:  # no memory: the compiled one says it in PyTorch's words
         plan.backend[kind] = False
-        return None
-    state.left -= state.loss()
-    return out
+    return None
 
 
 def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any] | None = None) -> Any:
@@ -142,7 +140,7 @@ def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any] | None
     state, _ = known(plan, values, kind, on_host)
     if state is None or not ((on_host and state.is_small) or (may_wait(values) and are_used())):
         return None
-    out = by_numpy(plan, values, kind, state)
+    out = by_numpy(plan, values, kind, on_host, state)
     # while something is compiled, a program that has this operation may be on its way
     if state.left < 0 and compiled is not None and not (plan.view or are_compiling()):
         state.left = float("inf")

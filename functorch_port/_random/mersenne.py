@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -67,8 +68,12 @@ class Stream:
 
     def words64(self, n: int) -> NDArray:
         """The next ``n`` 64-bit numbers, each of two words, the high one first."""
-        pairs = self.words(2 * n).astype(np.uint64)
-        return (pairs[0::2] << np.uint64(32)) | pairs[1::2]
+        pairs = self.words(2 * n).view(np.uint64)
+        if sys.byteorder == "little":
+            low = pairs >> np.uint64(32)
+            pairs <<= np.uint64(32)
+            pairs |= low
+        return pairs
 
     def uniform24(self, n: int) -> NDArray:
         """float32 numbers in [0, 1): the low 24 bits of a word."""
@@ -76,7 +81,14 @@ class Stream:
 
     def uniform53(self, n: int) -> NDArray:
         """float64 numbers in [0, 1): the low 53 bits of a 64-bit number."""
-        return (self.words64(n) & np.uint64((1 << 53) - 1)).astype(np.float64) * 2.0**-53
+        numbers = self._digits53(n).astype(np.float64)
+        numbers *= 2.0**-53
+        return numbers
+
+    def _digits53(self, n: int) -> NDArray:
+        numbers = self.words64(n)
+        numbers &= np.uint64((1 << 53) - 1)
+        return numbers
 
     # distributions: every one returns a flat array of n numbers of type d
 
@@ -187,7 +199,7 @@ class Stream:
 
     def bernoulli(self, n: int, d: dtype, p: float) -> NDArray:
         """1 with probability ``p``, else 0."""
-        return (self.uniform53(n) < p).astype(d.np)
+        return (self._digits53(n) < np.uint64(math.ceil(p * 2.0**53))).astype(d.np)
 
     def exponential(self, n: int, d: dtype, rate: float = 1.0) -> NDArray:
         """Exponential with the given rate."""

@@ -19,7 +19,7 @@ def what_is_not_small_is_compiled(request: pytest.FixtureRequest, tuned: Callabl
 @pytest.fixture
 def no_programs(tuned: Callable[..., None]) -> None:
     """There is no program of eager operations yet, and none is compiled before they have come a few times."""
-    for known in (programs._programs, programs._keys, programs._left, programs._kept):
+    for known in (programs._programs, programs._keys, programs._left, programs._times, programs._kept):
         known.clear()
     programs._large.programs = programs._large.calls = 0
     tuned(program_new=0)

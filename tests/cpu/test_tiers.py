@@ -17,7 +17,7 @@ from counting import xla_compilations
 
 import functorch_port as ft
 from functorch_port._base.tuning import tuning
-from functorch_port._cpu import programs, tiers
+from functorch_port._cpu import deferred, programs, tiers
 from functorch_port._tensor.family import Family
 
 pytestmark = pytest.mark.cpu
@@ -216,6 +216,79 @@ def test_small_cells_in_a_loop_stay_in_numpy() -> None:
             for _ in range(400):
                 h, c = cell(x, (h, c))
             h.sum().backward()
+    assert count[0] == 0
+
+
+@pytest.fixture
+def lazy(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the operations that were put off."""
+    names: list[str] = []
+    outputs = deferred.Call.outputs
+
+    def noted(call: Any, kinds: Any) -> Any:
+        names.append(call.plan.name)
+        return outputs(call, kinds)
+
+    monkeypatch.setattr(deferred.Call, "outputs", noted)
+    return names
+
+
+def test_a_sequence_with_something_new_does_not_wait(lazy: list[str]) -> None:
+    w = ft.ones(91, 93, requires_grad=True)
+
+    def put_off(rows: int) -> list[str]:
+        lazy.clear()
+        y = ft.ones(rows, 91) @ w
+        for _ in range(3):  # the second one is not new by itself
+            y = y.tanh().t().t()
+        y.sum().backward()
+        return [*lazy]
+
+    assert put_off(94) == []
+    assert "tanh" in put_off(94)
+    assert put_off(95) == []
+
+
+def test_a_module_is_put_off_to_find_out_what_it_costs(lazy: list[str]) -> None:
+    net = ft.nn.Sequential(ft.nn.Linear(91, 93), ft.nn.Tanh(), ft.nn.Linear(93, 92), ft.nn.Tanh())
+    x = ft.ones(97, 91)
+    found = []
+    with ft.no_grad():
+        for _ in range(6):
+            lazy.clear()
+            y = net(x)
+            found.append(bool(lazy))
+        want = net[2](net[0](x).tanh()).tanh()
+    assert found == [False, True, False, False, False, False]
+    np.testing.assert_array_equal(y.numpy(), want.numpy())
+
+
+def test_a_module_that_comes_often_is_one_program(impatient: None) -> None:
+    net = ft.nn.Sequential(ft.nn.Linear(91, 93), ft.nn.Tanh(), ft.nn.Linear(93, 90), ft.nn.Tanh())
+    x, before = ft.ones(98, 91), len(programs._programs)
+    with ft.no_grad():
+        for _ in range(6):
+            net(x).sum().item()
+            tiers.wait()
+    assert len(programs._programs) > before
+
+
+def test_sampling_clipping_and_loading_compile_nothing() -> None:
+    layer = ft.nn.Linear(72, 71)
+    data = [(ft.arange(k, k + 73.0)[:-1], ft.tensor(k % 71)) for k in range(40)]
+
+    def epoch() -> None:
+        for x, y in ft.utils.data.DataLoader(data, 2):
+            layer.zero_grad()
+            loss = ft.nn.functional.cross_entropy(layer(x), y)
+            loss.backward()
+            ft.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+            chances = ft.distributions.Categorical(logits=layer(x).detach())
+            chances.log_prob(chances.sample()).sum().item()
+
+    epoch()
+    with xla_compilations() as count:
+        epoch()
     assert count[0] == 0
 
 

@@ -67,7 +67,7 @@ def call(
         RuntimeError: if it fails.
     """
     all_ = (*arrays, *results)
-    form = _form(len(arrays), tuple([a.ndim for a in all_]), tuple(words))
+    form = _form(len(arrays), tuple([a.ndim for a in all_]), len(words))
     try:
         frame = form.free.pop()
     except IndexError:
@@ -78,6 +78,7 @@ def call(
         block[place] = a.__array_interface__["data"][0]
         sizes += a.shape
     block[form.dims :] = sizes
+    block[form.told : form.buffers] = [*words]
     failed = _serve(runtime, text)(frame.base, data)
     form.free.append(frame)
     if failed:
@@ -95,19 +96,21 @@ class _Frame:
 
 
 class _Form:
-    """Frames for arrays of certain ranks, the first ``count`` of which are arguments, and for words.
+    """Frames for arrays of certain ranks, the first ``count`` of which are arguments, and for so many words.
 
     Attributes:
         pointers: where in a frame the address of each array is.
         dims: where their dimensions begin.
+        told: where the words begin.
+        buffers: where they end.
         free: frames that no call uses now.
     """
 
-    def __init__(self, count: int, ranks: Sequence[int], words: Sequence[int]) -> None:
+    def __init__(self, count: int, ranks: Sequence[int], words: int) -> None:
         self.count, self.ranks, self.words = count, ranks, words
         self.places = _FRAME + len(ranks)
         self.told = self.places + (2 + _ARRAY if words else 0)
-        self.buffers = self.told + len(words)
+        self.buffers = self.told + words
         self.dims = self.buffers + _BUFFER * len(ranks)
         self.pointers = range(self.buffers + 3, self.dims, _BUFFER)
         self.free: list[_Frame] = []
@@ -122,7 +125,7 @@ class _Form:
         filled += [0, at(_FRAME + count), 0, 0, int(bool(words)), 0, 0, at(self.places)]
         filled += range(at(self.buffers), at(self.dims), 8 * _BUFFER)
         if words:
-            filled += [at(self.places + 2), 0, 0, len(words), at(self.told), *words]
+            filled += [at(self.places + 2), 0, 0, words, at(self.told), *[0] * words]
         dims = self.dims
         for rank in self.ranks:
             filled += (0, 0, 0, 0, rank, at(dims))
