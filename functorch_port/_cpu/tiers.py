@@ -34,6 +34,7 @@ __all__ = [
     "at_once",
     "compiled_later",
     "loss",
+    "on_host",
     "tiered",
     "wait",
 ]
@@ -104,7 +105,7 @@ def _kind(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(kind)
 
 
-def _on_host(values: Sequence[Any]) -> list[Any]:
+def on_host(values: Sequence[Any]) -> list[Any]:
     """The values as numpy's; those of `jax.Array` share its memory."""
     return [
         v
@@ -125,7 +126,7 @@ def at_once(plan: Any, values: Sequence[Any], compiled: Callable[[], Any] | None
     state = tiered(plan, values) if may_wait(values) and are_used() else None
     if state is None:
         return None
-    out = numpy_programs.run(state.bound.run, _on_host(values))
+    out = numpy_programs.run(state.bound.run, on_host(values))
     if out is None:  # a number that does not fit, or no memory: the compiled one says it in PyTorch's words
         plan.backend[(_kind(values),)] = False
         return None
