@@ -118,6 +118,10 @@ class Executor:
         """The results of a plan by what needs no compilation, as numpy arrays; None if there is no such way."""
         return None
 
+    def host_arrays(self, values: Sequence[Any]) -> list[Any] | None:
+        """The values as numpy arrays, for `early_update`; None if what is computed of them must not be."""
+        return None
+
     def early_update(
         self, fn: Callable[..., Any], rows: Sequence[Any], written: int, numbers: Any, joined: Sequence[Any]
     ) -> Any:

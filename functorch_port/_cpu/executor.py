@@ -130,6 +130,9 @@ class CpuExecutor(Executor):
     def early(self, plan: Any, values: Sequence[Any]) -> Any:
         return tiers.at_once(plan, values) if tiers.are_used() else None
 
+    def host_arrays(self, values: Sequence[Any]) -> list[Any] | None:
+        return tiers.as_numpy(values) if tiers.are_used() and may_wait(values) else None
+
     def early_update(
         self, fn: Callable[..., Any], rows: Sequence[Any], written: int, numbers: Any, joined: Sequence[Any]
     ) -> Any:

@@ -32,6 +32,7 @@ __all__ = [
     "Tiered",
     "are_compiling",
     "are_used",
+    "as_numpy",
     "at_once",
     "by_numpy",
     "compiled_later",
@@ -106,7 +107,7 @@ def known(
     return state, True
 
 
-def _on_host(values: Sequence[Any]) -> list[Any]:
+def as_numpy(values: Sequence[Any]) -> list[Any]:
     """The values as numpy's; those of `jax.Array` share its memory."""
     return [
         v
@@ -118,7 +119,7 @@ def _on_host(values: Sequence[Any]) -> list[Any]:
 
 def by_numpy(plan: Any, values: Sequence[Any], kind: tuple[Any, ...], on_host: bool, state: Tiered) -> Any:
     """What `known` has found, run: the results, or None if there are none."""
-    out = numpy_programs.run(state.bound.run, values if on_host else _on_host(values))
+    out = numpy_programs.run(state.bound.run, values if on_host else as_numpy(values))
     if not state.is_small:
         state.left -= state.loss
     if out is not None and state.bound.agrees(out):

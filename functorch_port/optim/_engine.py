@@ -227,7 +227,7 @@ def _update_all(rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elem
         try:
             out = [
                 *program.call(
-                    partial(_each_at_once, rule, batch, double),
+                    partial(_each_at_once, rule, batch, elementwise, double),
                     lambda: ([own(arrays_of(c)) for c in written], arrays_of(batch.grads), data()),
                     lambda: ([arrays_of(c) for c in written], arrays_of(batch.grads), data()),
                 )
@@ -240,13 +240,23 @@ def _update_all(rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elem
     return list(zip(*map(write, columns, out[1:]), strict=True)) if columns else [()] * count
 
 
-def _each_at_once(rule: Rule, batch: Batch, double: bool) -> list[list[Any]] | None:
-    """What the program gives, by the rule as an operation on each parameter; None without a way."""
+def _each_at_once(rule: Rule, batch: Batch, elementwise: bool, double: bool) -> list[list[Any]] | None:
+    """What the program gives, by what needs no compilation for each parameter; None without a way."""
     found = []
     for i, (param, grad, state) in enumerate(zip(batch.params, batch.grads, batch.states, strict=True)):
-        group, present = batch.group_of[i], tuple([t is not None for t in state])
-        row = [t._look() for t in (param, *state, grad) if t is not None]
-        new = by_operation(rule, batch.flags[group], present, row, at_once(batch.scalars[group], double))
+        flags, present = batch.flags[batch.group_of[i]], tuple([t is not None for t in state])
+        numbers = at_once(batch.scalars[batch.group_of[i]], double)
+        row = executor.current.host_arrays([t._look() for t in (param, *state, grad) if t is not None])
+        if row is None:
+            return None
+        if elementwise:
+            loop = _of_elements(rule, flags, present, "none")
+            made = executor.current.early_update(loop, [row], 1 + sum(present), numbers, ())
+            if made is not None:
+                new_param, *entries = made[0][0]
+                found.append([new_param, *_in_order(entries, present)])
+                continue
+        new = by_operation(rule, flags, present, row, numbers)
         if new is None:
             return None
         if len(new) == 1 + sum(present):  # else all of the state was made

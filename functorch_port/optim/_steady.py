@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -343,25 +343,30 @@ class Piece:
     ) -> tuple[Any, Any] | None:
         """The new parameters and state, as a program gives them, by what needs no compilation; None without a way."""
         flags, _, present, joined = self.structure
-        params = [np.asarray(cell.look()) for cell in self.params]
-        mine = [np.asarray(grads[i]._look()) for i in self.where]
+        columns = [self.params, *([joint.cell] for joint in self.joints)]
+        columns += [[t._storage for t in column] for column in self.columns]
+        looks = [cell.look() for column in columns for cell in column]
+        found = executor.current.host_arrays([*looks, *[grads[i]._look() for i in self.where]])
+        if found is None:
+            return None
+        values = iter(found)
+        params, *state, mine = [list(islice(values, len(column))) for column in (*columns, self.where)]
         if joined:
-            state = [np.asarray(joint.cell.look()) for joint in self.joints]
+            joint = [value for (value,) in state]
             loop = engine._of_elements(rule, flags, present, "state")
-            found = executor.current.early_update(loop, [*zip(params, mine, strict=True)], 1, numbers, state)
-            if found is not None:
-                return [row[0] for row in found[0]], found[1]
+            made = executor.current.early_update(loop, [*zip(params, mine, strict=True)], 1, numbers, joint)
+            if made is not None:
+                return [row[0] for row in made[0]], made[1]
             whole = [np.concatenate([x.reshape(-1) for x in column]) for column in (params, mine)]
-            made = self._by_rule(rule, [whole[0], *state, whole[1]], numbers)
-            return None if made is None else (cut_on_host(made[0], [p.shape for p in params]), made[1:])
-        columns = [[np.asarray(t._look()) for t in column] for column in self.columns]
-        rows = [*zip(params, *columns, mine, strict=True)]
+            one = self._by_rule(rule, [whole[0], *joint, whole[1]], numbers)
+            return None if one is None else (cut_on_host(one[0], [p.shape for p in params]), one[1:])
+        rows = [*zip(params, *state, mine, strict=True)]
         loop = engine._of_elements(rule, flags, present, "none")
-        found = executor.current.early_update(loop, rows, 1 + sum(present), numbers, ())
-        new = found[0] if found is not None else [self._by_rule(rule, row, numbers) for row in rows]
+        made = executor.current.early_update(loop, rows, 1 + sum(present), numbers, ())
+        new = made[0] if made is not None else [self._by_rule(rule, row, numbers) for row in rows]
         if None in new:
             return None
-        return [row[0] for row in new], [[row[1 + k] for row in new] for k in range(len(columns))]
+        return [row[0] for row in new], [[row[1 + k] for row in new] for k in range(len(state))]
 
     def _by_rule(self, rule: Rule, row: Sequence[np.ndarray], numbers: Any) -> list[Any] | None:
         """The new parameter and state of one row, by the rule as an operation."""

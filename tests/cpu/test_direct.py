@@ -489,25 +489,29 @@ def test_updates_in_programs_are_the_same_primitive():
 
 
 @needs_onednn
+@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("mode", CELLS)
-def test_recurrences_as_their_formulas(mode, reverse):
+def test_recurrences_as_their_formulas(mode, reverse, masked):
     cell = CELLS[mode]
     for steps, batch, units in ((1, 1, 2), (3, 2, 5), (9, 20, 64)):
         states = [draw((batch, units), seed=k) for k in range(cell.states)]
         x = draw((steps, batch, cell.gates * units), seed=5)
         w = draw((cell.gates * units, units), seed=6) * np.float32(units**-0.5)
-        arrays = [x, *states, w]
+        lengths = steps - np.arange(batch) % steps
+        mask = np.arange(steps)[:, None, None] < lengths[:, None]
+        going = [np.broadcast_to(mask, (steps, batch, units)).astype(np.float32)] if masked else []
+        arrays = [x, *going, *states, w]
         for keep in (False, True):
-            how = {"mode": mode, "reverse": reverse, "keep": keep}
+            how = {"mode": mode, "masked": masked, "reverse": reverse, "keep": keep}
             made = at_once(forward_p)(arrays, **how)
             want = formula(forward_p, arrays, **how)
             for got, wanted in zip(made, want, strict=True):
                 agree(got, wanted)
         kept = made[: cell.states + cell.kept]
-        coefficients = [*kept[: cell.states], *kept[: cell.states], *kept[cell.states :], w]
+        coefficients = [*kept[: cell.states], *kept[: cell.states], *kept[cell.states :], *going, w]
         alone = [draw((steps, batch, units), seed=8)] * cell.alone
-        how = {"mode": mode, "reverse": reverse}
+        how = {"mode": mode, "masked": masked, "reverse": reverse}
         for primitive, rest in (
             (tangents_p, [*alone, x, *states]),
             (cotangents_p, [draw((steps, batch, units), seed=9), *states]),
@@ -520,4 +524,4 @@ def test_recurrences_as_their_formulas(mode, reverse):
 
 def test_recurrences_of_float64_are_the_callers():
     arrays = [draw((2, 3, 4), "float64"), draw((3, 4), "float64"), draw((4, 4), "float64")]
-    assert at_once(forward_p)(arrays, mode="RNN_TANH", reverse=False, keep=False) is None
+    assert at_once(forward_p)(arrays, mode="RNN_TANH", masked=False, reverse=False, keep=False) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -184,6 +185,27 @@ def test_first_steps_compile_nothing(name: str, tuned: Callable[..., None]) -> N
     for mine, compiled, theirs in zip(ours, few_steps(ft, name), few_steps(torch, name), strict=True):
         np.testing.assert_allclose(mine, theirs, 1e-5, tolerance)
         np.testing.assert_allclose(mine, compiled, 1e-5, tolerance)
+
+
+DEVICES = """
+import functorch_port as torch
+
+for name, options in (("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("Muon", {})):
+    p = torch.nn.Parameter(torch.ones(3, 40, device="cpu:1"))
+    optimizer = getattr(torch.optim, name)([p], lr=0.1, **options)
+    for _ in range(2):
+        p.square().sum().backward()
+        optimizer.step()
+    print(p.device)
+"""
+
+
+def test_steps_leave_parameters_on_their_device() -> None:
+    flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run(
+        [sys.executable, "-c", DEVICES], capture_output=True, text=True, env=flags, timeout=120
+    )
+    assert done.stdout.split() == ["cpu:1"] * 4, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
