@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from .._base.promotion import promote
 from .._run.registry import Array, TensorOnly, composite, pointwise_op
@@ -93,10 +94,27 @@ def bitwise_right_shift(input: Array, other: Array):
 @pointwise_op(inplace=True, differentiable=False)
 def gcd(input: TensorOnly, other: TensorOnly):
     """The greatest common divisor."""
-    return _bits(jnp.gcd, "gcd_cpu", input, other)
+    return _bits(_divisor, "gcd_cpu", input, other)
 
 
 @pointwise_op(inplace=True, differentiable=False)
 def lcm(input: TensorOnly, other: TensorOnly):
     """The least common multiple."""
-    return _bits(jnp.lcm, "lcm_cpu", input, other)
+    return _bits(_multiple, "lcm_cpu", input, other)
+
+
+def _divisor(a: jax.Array, b: jax.Array) -> jax.Array:
+    """By PyTorch's steps: the least integer has no absolute value, and is its own divisor."""
+
+    def step(pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        a, b = pair
+        return jnp.where(a == 0, 0, lax.rem(b, a)), jnp.where(a == 0, b, a)
+
+    pair = jnp.broadcast_arrays(jnp.abs(a), jnp.abs(b))
+    return lax.while_loop(lambda pair: jnp.any(pair[0] != 0), step, tuple(pair))[1]
+
+
+def _multiple(a: jax.Array, b: jax.Array) -> jax.Array:
+    divisor = _divisor(a, b)
+    a, b, by = (x.astype(jnp.promote_types(x.dtype, jnp.int32)) for x in (a, b, divisor))  # as C computes it
+    return jnp.where(by == 0, 0, jnp.abs(lax.div(a, by) * b)).astype(divisor.dtype)

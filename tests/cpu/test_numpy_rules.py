@@ -490,6 +490,24 @@ def test_factorizations(dtype: str) -> None:
     compared(FACTORS, *calls, rtol=1e-3, atol=3e-4 if dtype[-2:] in ("32", "64") else 1e-9)
 
 
+VECTORS: dict[str, Callable[..., Any]] = {
+    "eigh": lambda a: lax.linalg.eigh(a + a.conj().mT, symmetrize_input=False)[0],
+    "svd": lambda a: lax.linalg.svd(a)[0],
+    "eig": lambda a: lax.linalg.eig(a)[2],
+    "qr": lambda a: lax.linalg.qr(a, full_matrices=False)[0],
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_vectors_have_the_signs_that_xla_finds(dtype: str) -> None:
+    """A compiled backward pass factorizes again: with other signs it would take the gradients for those of others."""
+    numbers = np.random.default_rng(0)
+    drawn = [numbers.standard_normal((2, *[8 + 3 * (n % 3)] * 2)) for n in range(12)]
+    compared(
+        VECTORS, *[[(x + 1j * x.mT if dtype[0] == "c" else x).astype(dtype)] for x in drawn], rtol=0, atol=0
+    )
+
+
 def test_fourier_transforms() -> None:
     fns = {
         "fft2": lambda x: jnp.fft.fft2(x),

@@ -465,6 +465,29 @@ def test_products_of_nothing() -> None:
         assert found[0] == found[1]
 
 
+def of_vectors(lib: Any, n: int) -> Any:
+    x = given(lib, n, (n, n))[0].float().detach().requires_grad_()
+    _, vectors = lib.linalg.eigh(x + x.mT)
+    u, _, vh = lib.linalg.svd(x)
+    loss = (vectors.abs() * lib.arange(n)).sum() + (u.abs() * vh.abs() * lib.arange(n)).sum()
+    return x, loss
+
+
+@pytest.mark.parametrize("first, then", [("numpy", "compiled"), ("compiled", "numpy")])
+def test_a_backward_pass_of_another_tier_has_the_same_vectors(
+    first: str, then: str, tuned: Callable[..., None]
+) -> None:
+    for n in (5, 6, 7, 9):
+        tuned(tier=first, numpy_elements=4096 if first == "numpy" else 1)
+        x, loss = of_vectors(ft, n)
+        loss.item()
+        tuned(tier=then, numpy_elements=4096 if then == "numpy" else 1)
+        loss.backward()
+        y, theirs = of_vectors(torch, n)
+        theirs.backward()
+        np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), 1e-2, 1e-3)
+
+
 def test_errors_are_pytorchs_at_new_sizes() -> None:
     for n in (50, 51, 52, 53):
         for lib in (ft, torch):

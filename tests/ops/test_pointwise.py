@@ -20,6 +20,13 @@ POS = sample(2, 3, low=0.2, high=0.9)
 EDGE = T([0.0, -0.0, 1.0, -1.0, 2.0, 0.5])
 ODD = T([nan, inf, -inf, 0.0, -0.0, 1.5])
 
+
+def least(dtype: torch.dtype) -> torch.Tensor:
+    """Numbers with the least one, which has no absolute value."""
+    info = torch.iinfo(dtype)
+    return T([0, 1, -1, 3, 5, 96, -100, info.max, info.min, info.min + 1], dtype=dtype)
+
+
 BINARY = "add sub mul div true_divide floor_divide remainder fmod maximum minimum fmax fmin atan2 pow xlogy".split()
 COMPARE = "eq ne lt le gt ge".split()
 LOGIC = "logical_and logical_or logical_xor".split()
@@ -60,6 +67,10 @@ binary = [
     case("torch.bitwise_right_shift", T([-8, 8]), T([1, 70])),
     case("torch.gcd", T([4, 9, 0]), T([6, 6, 5])),
     case("torch.lcm", T([4, 9, 0]), T([6, 6, 5])),
+    *(case("torch.gcd", least(d)[:, None], least(d)) for d in (i8, i32, i64)),
+    case(
+        "torch.lcm", least(i8)[:, None], least(i8)
+    ),  # of int32, PyTorch divides by -1, which ends the process
 ]
 
 numbers = [

@@ -1,8 +1,13 @@
-"""Factorizations of matrices and Fourier transforms, by LAPACK and numpy."""
+"""Factorizations of matrices and Fourier transforms, by LAPACK and numpy.
+
+Of vectors that are determined up to a sign XLA must find the same: the backward pass may be compiled where the forward
+pass was not, and it factorizes again. So these are by the LAPACK that XLA calls, which is scipy's, in the same way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +24,13 @@ def _lapack(name: str, x: np.ndarray) -> Callable[..., Any]:
     from scipy.linalg import lapack
 
     return lapack.get_lapack_funcs(name, (x,))
+
+
+def _with_room(name: str, x: np.ndarray, *sizes: int, **how: Any) -> Callable[..., Any]:
+    """LAPACK's function with the room to work in that it asks for, which decides how it rounds."""
+    asked = _lapack(f"{name}_lwork", x)(*sizes, **how)[:-1]
+    room = zip(("lwork", "liwork", "lrwork"), [int(number.real) for number in asked])
+    return partial(_lapack(name, x), **how, **dict(room))
 
 
 def _each(
@@ -86,8 +98,8 @@ def _permutation(pivots: np.ndarray, *, size: int) -> np.ndarray:
 
 
 def _geqrf(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    h, tau = np.linalg.qr(x, "raw")
-    return h.swapaxes(-1, -2), tau
+    factor = _with_room("geqrf", x, *x.shape[-2:])
+    return _each(lambda x: factor(x)[:2], x)  # type: ignore[return-value]
 
 
 def _householder(x: np.ndarray, tau: np.ndarray) -> np.ndarray:
@@ -96,28 +108,46 @@ def _householder(x: np.ndarray, tau: np.ndarray) -> np.ndarray:
 
 
 def _qr(x: np.ndarray, *, complete: bool) -> tuple[np.ndarray, np.ndarray]:
-    return tuple(np.linalg.qr(x, "complete" if complete else "reduced"))  # type: ignore[return-value]
+    factors, tau = _geqrf(x)
+    rows, columns = x.shape[-2:]
+    inner = rows if complete else min(rows, columns)
+    below = np.zeros((*x.shape[:-1], inner), x.dtype)
+    below[..., : min(inner, columns)] = factors[..., : min(inner, columns)]
+    return _householder(below, tau), np.triu(factors[..., :inner, :])
 
 
 def _eigh(x: np.ndarray, *, lower: bool) -> tuple[np.ndarray, np.ndarray]:
-    values, vectors = np.linalg.eigh(x, "L" if lower else "U")
-    return vectors, values
+    factor = _with_room("heevd" if x.dtype.kind == "c" else "syevd", x, x.shape[-1], lower=lower)
+
+    def one(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors, failed = factor(x)
+        return _unless(failed, vectors, values)  # type: ignore[return-value]
+
+    return _each(one, x)  # type: ignore[return-value]
 
 
 def _svd(x: np.ndarray, *, vectors: bool, complete: bool) -> tuple[np.ndarray, ...]:
-    if not vectors:
-        return (np.linalg.svd(x, compute_uv=False),)
-    u, s, vh = np.linalg.svd(x, complete)
-    return s, u, vh
+    factor = _with_room("gesdd", x, *x.shape[-2:], compute_uv=vectors, full_matrices=complete)
+
+    def one(x: np.ndarray) -> tuple[np.ndarray, ...]:
+        u, s, vh, failed = factor(x)
+        return _unless(failed, *((s, u, vh) if vectors else (s,)))
+
+    return _each(one, x)
+
+
+def _unless(failed: int, *found: np.ndarray) -> tuple[np.ndarray, ...]:
+    if failed:
+        raise np.linalg.LinAlgError("no eigenvalues, or no singular values")
+    return found
 
 
 def _eig(x: np.ndarray, *, left: bool, right: bool) -> tuple[np.ndarray, ...]:
-    factor = _lapack("geev", x)
+    factor = _with_room("geev", x, x.shape[-1], compute_vl=left, compute_vr=right)
 
     def one(x: np.ndarray) -> tuple[np.ndarray, ...]:
-        *values, of_left, of_right, failed = factor(x, compute_vl=left, compute_vr=right)
-        if failed:
-            raise np.linalg.LinAlgError("no eigenvalues")
+        *values, of_left, of_right, failed = factor(x)
+        _unless(failed)
         found = values[0] if len(values) == 1 else values[0] + 1j * values[1]
         vectors = [v for v, wanted in ((of_left, left), (of_right, right)) if wanted]
         return found, *([v if len(values) == 1 else _paired(v, values[1]) for v in vectors])
