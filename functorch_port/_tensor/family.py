@@ -194,7 +194,7 @@ class _Known:
         if self.home is None:
             return False
         if kept.holds(self.home):
-            kept.later(self.home, self.save)
+            kept.later(self.save)
             return True
         self.home = None  # a setting has changed, and not all that is here has come about with the same
         return False
@@ -370,28 +370,25 @@ class Traced:
 
     def written(self) -> tuple[Any, ...] | None:
         """The arguments of `Traced` that make one like this, for `marshal`; None if it is not to be kept."""
-        if self._warns:  # where a warning points to is in the user's code
+        if self.written_shapes is None:
+            self.written_shapes = self._written_shapes()
+        if self.written_shapes is None or self._warns:  # where a warning points to is in the user's code
             return None
         try:
             backend = self.kept() if callable(self.kept) else self.kept
         except kept.Unwritten:
             return None
-        if self.written_shapes is None:
-            kind, leaves = (
-                next((k for k, cls in _CLASSES.items() if type(self._made) is cls), None),
-                self._made,
-            )
-            if kind is None:
-                return None
-            leaves = [leaves] if kind == "one" else leaves
-            whole = [
-                type(x) is jax.ShapeDtypeStruct and x == jax.ShapeDtypeStruct(x.shape, x.dtype)
-                for x in leaves
-            ]
-            if not all(whole):
-                return None
-            self.written_shapes = kind, *self._written_leaves(leaves)
         return self.pattern, self.order, self.written_shapes, backend
+
+    def _written_shapes(self) -> tuple[Any, ...] | None:
+        kind = next((name for name, cls in _CLASSES.items() if type(self._made) is cls), None)
+        leaves = [self._made] if kind == "one" else self._made
+        return (kind, *self._written_leaves(leaves)) if kind and all(map(_is_plain, leaves)) else None
+
+
+def _is_plain(made: Any) -> bool:
+    """Whether there is nothing to it but a shape and a dtype."""
+    return type(made) is jax.ShapeDtypeStruct and made == jax.ShapeDtypeStruct(made.shape, made.dtype)
 
 
 #: what a function may give that is written down

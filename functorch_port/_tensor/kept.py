@@ -202,15 +202,15 @@ def save(home: str, made: Any) -> None:
         cache.put("trace", home, marshal.dumps(made))
 
 
-#: by key, what saves what has come to be known
-_waiting: dict[str, Callable[[], Any]] = {}
+#: what saves what has come to be known, each once
+_waiting: dict[Callable[[], Any], None] = {}
 #: so many together
 _MANY = 64
 
 
-def later(home: str, save: Callable[[], Any]) -> None:
+def later(save: Callable[[], Any]) -> None:
     """Have something saved when the process ends, or there is a lot."""
-    _waiting[home] = save
+    _waiting[save] = None
     if len(_waiting) > _MANY:
         flush()
 
@@ -220,4 +220,4 @@ def flush() -> None:
     """Save what waits for it. What goes wrong there, as a process ends, is no news to a user."""
     while _waiting:
         with contextlib.suppress(Exception):
-            _waiting.popitem()[1]()
+            _waiting.popitem()[0]()

@@ -91,7 +91,7 @@ def _update(
     if found is None:
         found = _written(fn, row, written, joined, numbers, vector)
         if home:
-            kept.later(home, partial(kept.save, home, found))
+            kept.later(partial(kept.save, home, found))
     if not found:
         return None
     each, sources, made = found
