@@ -106,7 +106,7 @@ def lcm(input: TensorOnly, other: TensorOnly):
 def _divisor(a: jax.Array, b: jax.Array) -> jax.Array:
     """By PyTorch's steps: the least integer has no absolute value, and is its own divisor."""
 
-    def step(pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def step(pair: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         a, b = pair
         return jnp.where(a == 0, 0, lax.rem(b, a)), jnp.where(a == 0, b, a)
 
