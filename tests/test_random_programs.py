@@ -2,7 +2,7 @@
 """Random programs (views, in-place operations, several dtypes, gradients) are the same in torch and here.
 
 Values, forms, gradients and errors must agree, eager and compiled. A few are drawn by default; the search is
-``PYTHONPATH=tests python tests/test_random_programs.py SEED COUNT``, or RANDOM_PROGRAMS=COUNT for the test.
+``PYTHONPATH=tests python tests/test_random_programs.py SEED COUNT [MODES]``, or RANDOM_PROGRAMS=COUNT for the test.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from random_programs import (
 )
 
 import functorch_port as ft
+from functorch_port._base.tuning import tuning
 
 LENGTH = 20
 TOLERANCE = {torch.float64: 1e-8, torch.complex128: 1e-8, torch.float32: 1e-4, torch.bfloat16: 5e-2}
@@ -211,15 +212,16 @@ def shrunk(program: Program, modes: str, fault: Exception) -> Program:
 
 
 COUNT = int(os.environ.get("RANDOM_PROGRAMS", "16"))
+#: how eager operations are computed: small ones stay in numpy (as nothing is compiled for them, half of the programs),
+#: they go through numpy's programs, or these and compiled ones as they come, or compiled ones alone
+TIERS: list[dict[str, Any]] = [
+    *[{"tier": "auto", "numpy_elements": 4096}] * 3,
+    {"tier": "numpy", "numpy_elements": 1},
+    {"tier": "auto", "numpy_elements": 1},
+    {"tier": "compiled", "numpy_elements": 0},
+]
 
 
-@pytest.fixture
-def on_host(tuned: Callable[..., None]) -> None:
-    """Eager mode in numpy where it can, as with FUNCTORCH_PORT_HOST_ELEMENTS=4096: nothing is to be compiled for it."""
-    tuned(numpy_elements=4096)
-
-
-@pytest.mark.usefixtures("on_host")
 @settings(
     max_examples=COUNT,
     deadline=None,
@@ -232,15 +234,16 @@ def test_random(data: st.DataObject) -> None:
     def pick(options: Any) -> Any:
         return data.draw(st.sampled_from(options))
 
-    modes = pick(("eager inside", "eager outside"))
+    modes, how = pick(("eager inside", "eager outside")), pick(TIERS)
     program = Writer(pick, static=True).write(LENGTH)
-    try:
-        if check(program, modes):
-            check_refused(program)
-    except UnsatisfiedAssumption:  # PyTorch itself cannot look at it
-        raise
-    except Exception as error:
-        raise AssertionError(f"{modes}:\n{shrunk(program, modes, error)}") from error
+    with tuning.having(**how):
+        try:
+            if check(program, modes):
+                check_refused(program)
+        except UnsatisfiedAssumption:  # PyTorch itself cannot look at it
+            raise
+        except Exception as error:
+            raise AssertionError(f"{modes}, {how}:\n{shrunk(program, modes, error)}") from error
 
 
 LEAVES = """
@@ -280,6 +283,7 @@ t2 = t0.t(); t0.detach_(); t0.add_(1); t3 = t2.sum(); t4 = t1 * 2; t5 = t4[1:]; 
 t2 = torch.complex(t0, t0); t3 = t2.diagonal(2); t4 = t3.reshape(2, -1, 1)
 t2 = t0 * 1; t2.scatter_add_(0, torch.zeros_like(t2, dtype=torch.int64), t2); t2.index_copy_(0, torch.arange(2), t2.view(2, 3))
 t2 = t1 * 1; t3 = t2.unsqueeze(0); t3.add_(t2); t3[::2] += t2; t3[...] = t2; t2.pow_(t3); t2[0] = t2[:1]; t2[[0, 1, 2]] = t2; t0[0] = t0[0]; t1[...] = t1
+t2 = t0.sigmoid(); no_grad: t0.transpose_(0, 1)
 t2 = (t0 + 0.1).softmax(-1); t3 = (t2.sum(-1) * 3).floor(); t4 = t2.var(1).floor()
 """
 #: likewise, as compiled functions that are differentiated outside
@@ -336,14 +340,21 @@ if __name__ == "__main__":
     for number in range(seed, seed + count):
         rng = random.Random(number)
         modes = sys.argv[3] if len(sys.argv) > 3 else rng.choice(("eager inside", "eager outside"))
+        how = rng.choice(TIERS)
         program = Writer(rng.choice, static=modes != "eager").write(LENGTH)
-        figures.update(programs=1, lines=len(program.lines), **{modes: 1})
-        try:
-            figures["undefined"] += not check(program, modes)
-        except Exception as error:
-            figures["different"] += 1
-            small = shrunk(program, modes, error)
-            print(f"--- {number} {modes} {type(error).__name__}: {str(error)[:600]}\n{small}", flush=True)
+        figures.update(programs=1, lines=len(program.lines), **{modes: 1, how["tier"]: 1})
+        with tuning.having(**how):
+            try:
+                figures["undefined"] += not check(program, modes)
+            except UnsatisfiedAssumption:
+                figures["undefined"] += 1
+            except Exception as error:
+                figures["different"] += 1
+                small = shrunk(program, modes, error)
+                print(
+                    f"--- {number} {modes} {how} {type(error).__name__}: {str(error)[:600]}\n{small}",
+                    flush=True,
+                )
         if Path("/proc/self/maps").read_bytes().count(b"\n") > 50_000:  # Linux grants 65,530
             jax.clear_caches()
             figures["cleared"] += 1

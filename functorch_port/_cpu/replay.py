@@ -20,7 +20,7 @@ from .._array.value import HOST
 from .._base.tuning import tuning
 from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import wrap
-from ..autograd._accumulation import accumulate, summed
+from ..autograd._accumulation import accumulate, check_shapes, summed
 from ..autograd._engine import leading_to, reach
 from . import deferred, programs, tiers
 from . import numpy_programs as host
@@ -263,6 +263,8 @@ def _backward(
     buffers: dict[tuple[int, int], Any] = {}
 
     def deposit(place: tuple[int, int], value: Any) -> None:
+        if place in buffers:
+            check_shapes(buffers[place], value)
         buffers[place] = buffers[place] + value if place in buffers else value
 
     for place, gradient in zip(starts, gradients):

@@ -13,7 +13,7 @@ from .._array import tracing
 from .._array.value import HOST
 from .._tensor.tensor import Tensor, wrap
 
-__all__ = ["accumulate", "array_of", "summed", "tensor_of"]
+__all__ = ["accumulate", "array_of", "check_shapes", "summed", "tensor_of"]
 
 
 @jax.jit
@@ -28,6 +28,7 @@ _quiet.run(np.seterr, all="ignore")
 
 def summed(a: Any, b: Any) -> Any:
     """Add two gradients: arrays, or Tensors when the backward is recorded."""
+    check_shapes(a, b)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         a, b = tensor_of(a), tensor_of(b)
         return b + a if a.is_sparse else a + b
@@ -43,6 +44,15 @@ def summed(a: Any, b: Any) -> Any:
                 return a + b
     with tracing.x64():
         return _add(a, b)
+
+
+def check_shapes(a: Any, b: Any) -> None:
+    """Refuse to add gradients of two shapes: one of them is from before the tensor was given another one in place."""
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"an operation returned an invalid gradient - got {list(b.shape)} but expected shape compatible with "
+            f"{list(a.shape)}"
+        )
 
 
 def tensor_of(value: Any) -> Tensor:

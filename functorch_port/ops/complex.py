@@ -100,7 +100,10 @@ def _view_as_complex(input: TensorOnly):
 def angle(input: TensorOnly):
     """The angle of complex numbers, in radians; pi for negative real numbers."""
     if input.dtype.kind == "c":
-        return jnp.angle(input)
+        nothing = input == 0  # has no slope, as in PyTorch
+        return jnp.where(
+            nothing, lax.stop_gradient(jnp.angle(input)), jnp.angle(jnp.where(nothing, 1, input))
+        )
     return elementwise_float(_real_angle, input)
 
 

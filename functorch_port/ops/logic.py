@@ -116,5 +116,6 @@ def _divisor(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def _multiple(a: jax.Array, b: jax.Array) -> jax.Array:
     divisor = _divisor(a, b)
-    a, b, by = (x.astype(jnp.promote_types(x.dtype, jnp.int32)) for x in (a, b, divisor))  # as C computes it
+    wide = jnp.promote_types(divisor.dtype, jnp.int32)  # as C computes it
+    a, b, by = (x.astype(wide) for x in jnp.broadcast_arrays(a, b, divisor))
     return jnp.where(by == 0, 0, jnp.abs(lax.div(a, by) * b)).astype(divisor.dtype)

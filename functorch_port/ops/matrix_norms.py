@@ -32,15 +32,20 @@ def _matrix_norm(x: jax.Array, ord: float | str, dim: tuple[int, int], keepdim: 
     if ord == "nuc" or ord in (2, -2):
         values = jnp.linalg.svd(jnp.moveaxis(x, (a, b), (-2, -1)), compute_uv=False)
         out = (
-            jnp.sum(values, -1) if ord == "nuc" else jnp.max(values, -1) if ord == 2 else jnp.min(values, -1)
+            jnp.sum(values, -1) if ord == "nuc" else _largest(values, -1) if ord == 2 else jnp.min(values, -1)
         )
         return jnp.expand_dims(out, tuple(sorted((a, b)))) if keepdim else out
     if ord not in (1, -1, math.inf, -math.inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     summed, other = (a, b) if abs(ord) == 1 else (b, a)
     sums = vector_norm_of(x, 1, (summed,), True)
-    out = (jnp.max if ord > 0 else jnp.min)(sums, axis=other, keepdims=True)
+    out = (_largest if ord > 0 else jnp.min)(sums, axis=other, keepdims=True)
     return out if keepdim else jnp.squeeze(out, (a, b))
+
+
+def _largest(x: jax.Array, axis: int, keepdims: bool = False) -> jax.Array:
+    """The largest of numbers that are none of them negative; 0 if there are none."""
+    return jnp.max(x, axis=axis, keepdims=keepdims, initial=0 if x.shape[axis] == 0 else None)
 
 
 def _check_matrix_norm(A: jax.Array, name: str = "linalg.matrix_norm") -> None:

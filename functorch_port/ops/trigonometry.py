@@ -67,10 +67,22 @@ def asinh(input: TensorOnly):
     return elementwise_float(jnp.arcsinh, input)
 
 
+@jax.custom_jvp
+def _complex_acosh(z: jax.Array) -> jax.Array:
+    return jnp.arccosh(z)
+
+
+@_complex_acosh.defjvp
+def _complex_acosh_jvp(primals: Any, tangents: Any) -> Any:
+    (z,), (dz,) = primals, tangents
+    # JAX takes one root, of the product, which has the other sign where the real part is negative
+    return _complex_acosh(z), dz / (jnp.sqrt(z - 1) * jnp.sqrt(z + 1))
+
+
 @pointwise_op("acosh", "arccosh", inplace=True)
 def acosh(input: TensorOnly):
     """Inverse hyperbolic cosine."""
-    return elementwise_float(jnp.arccosh, input)
+    return elementwise_float(_complex_acosh if input.dtype.kind == "c" else jnp.arccosh, input)
 
 
 @pointwise_op("atanh", "arctanh", inplace=True)

@@ -359,3 +359,16 @@ def test_flags(code: str) -> None:
 @pytest.mark.parametrize("code", programs.cases(COMPLEX))
 def test_complex(code: str) -> None:
     programs.check(code, tol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (2, 3)])
+def test_gradients_of_two_shapes_are_refused(shape: tuple[int, ...]) -> None:
+    """They are not added up as if one were to be stretched."""
+    for lib in (torch, ft):
+        x = lib.ones(shape, requires_grad=True)
+        before = x.sigmoid()
+        with lib.no_grad():
+            x.transpose_(0, 1)
+        outs = [before, x * 2]
+        with pytest.raises(RuntimeError, match="returned an invalid gradient"):
+            lib.autograd.grad(outs, [x], [lib.ones_like(out) for out in outs])

@@ -282,3 +282,10 @@ def test_linalg_error_type():
         torch.linalg.inv(torch.zeros(2, 2))
     except torch.linalg.LinAlgError as error:
         same_error(error, ft.linalg.LinAlgError(str(error)))
+
+
+@pytest.mark.parametrize("order", [1, 2, inf, "nuc"])
+def test_norms_of_empty_matrices(order):
+    for shape in ((0, 4), (4, 0), (2, 0, 3)):
+        ours, theirs = (lib.linalg.matrix_norm(lib.zeros(shape), order) for lib in (ft, torch))
+        assert ours.tolist() == theirs.tolist()

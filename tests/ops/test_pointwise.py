@@ -30,6 +30,7 @@ def least(dtype: torch.dtype) -> torch.Tensor:
 BINARY = "add sub mul div true_divide floor_divide remainder fmod maximum minimum fmax fmin atan2 pow xlogy".split()
 COMPARE = "eq ne lt le gt ge".split()
 LOGIC = "logical_and logical_or logical_xor".split()
+BRANCHES = "acos asin atan acosh asinh atanh sqrt rsqrt log log1p".split()
 BITS = "bitwise_and bitwise_or bitwise_xor".split()
 
 binary = [
@@ -67,6 +68,9 @@ binary = [
     case("torch.bitwise_right_shift", T([-8, 8]), T([1, 70])),
     case("torch.gcd", T([4, 9, 0]), T([6, 6, 5])),
     case("torch.lcm", T([4, 9, 0]), T([6, 6, 5])),
+    *(case(f"torch.{n}", T([-1.5 + 0.5j, -1 - 2j, 0.3 - 0.4j, 2 + 1j], dtype=c128)) for n in BRANCHES),
+    case("torch.angle", T([0j, 1 + 1j, -1 + 0j, -2j])),
+    case("torch.lcm", T([[4, 9, 0]], dtype=u8), T([[[6]], [[5]]], dtype=u8)),
     *(case("torch.gcd", least(d)[:, None], least(d)) for d in (i8, i32, i64)),
     case(
         "torch.lcm", least(i8)[:, None], least(i8)
