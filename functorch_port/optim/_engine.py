@@ -34,6 +34,7 @@ from .._tensor.tensor import Tensor
 
 __all__ = [
     "DOUBLE",
+    "MANY",
     "Batch",
     "Early",
     "Rule",
@@ -64,6 +65,8 @@ NARROW, LONG = 32, 4096
 
 _INCOMPATIBLE = "incompatible devices"
 _DEVICES = "Expected all tensors to be on the same device: a gradient or the state of a parameter is not"
+#: operations of an update that is no loop over elements, as of Muon
+MANY = 10
 DOUBLE = frozenset({np.dtype(np.float64), np.dtype(np.complex128)})
 
 
@@ -110,15 +113,16 @@ class Early:
     Args:
         program: of what it writes, other arrays, and numbers.
         params: that it updates: what has their ``size``.
+        operations: that an update of one of them is without the program; all loops of updates are one.
     """
 
     __slots__ = ("left", "loss", "program")
 
-    def __init__(self, program: Donating, params: Sequence[Any]) -> None:
+    def __init__(self, program: Donating, params: Sequence[Any], operations: int = 1) -> None:
         self.program = program
         self.left = executor.current.patience(len(params))
         elements = sum([p.size for p in params])
-        self.loss = tuning.operation_time * len(params) + tuning.update_time * elements
+        self.loss = tuning.operation_time * operations * len(params) + tuning.update_time * elements
 
     def call(
         self, early: Callable[[], Any], give: Callable[[], tuple[Any, ...]], like: Callable[[], Any]
@@ -523,7 +527,7 @@ def _is_narrow(param: Any, others: Sequence[Any]) -> bool:
 def _program(rule: Rule, structure: Structure, elementwise: bool, types: Any) -> Early:
     """The program for parameters, state and gradients of these shapes and dtypes."""
     params = [jax.ShapeDtypeStruct(*kind) for kind in types[: len(structure[1])]]
-    return Early(Donating(_compiled(rule, structure, elementwise)), params)
+    return Early(Donating(_compiled(rule, structure, elementwise)), params, 1 if elementwise else MANY)
 
 
 @lru_cache(tuning.cached_programs)

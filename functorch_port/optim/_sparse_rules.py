@@ -27,7 +27,7 @@ from .._run.sparse.tensor import linear_index
 from .._tensor import grad_mode
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
-from ._engine import Early, State, arrays_of
+from ._engine import MANY, Early, State, arrays_of
 from ._rules import axpy, minus, plus, quotient, root, scaled, times
 from .optimizer import to_scalar
 
@@ -129,10 +129,11 @@ def _write_rows(
         numbers = tuple(x if hasattr(x, "dtype") else np.float64(x) for x in numbers)
         types = tuple([(a.shape, a.dtype) for a in (t._aval() for t in (*tensors, *gradient))])
         plan = _operation(rule, flags, len(tensors))
+        given = (*[t._look() for t in gradient], *numbers)
         new = _program(rule, flags, types).call(
-            lambda: executor.current.early(plan, [*[t._look() for t in (*tensors, *gradient)], *numbers]),
-            lambda: (own(arrays_of(tensors)), *arrays_of(gradient), numbers),
-            lambda: (arrays_of(tensors), *arrays_of(gradient), numbers),
+            lambda: executor.current.early(plan, [*[t._look() for t in tensors], *given]),
+            lambda: (own(arrays_of(tensors)), given),
+            lambda: (arrays_of(tensors), given),
         )
     for tensor, value in zip(tensors, new, strict=True):
         tensor._set_value(value)
@@ -151,7 +152,7 @@ def _applied(
 @lru_cache(tuning.cached_programs)
 def _program(rule: RowRule, flags: Any, types: Any) -> Early:
     """The program for tables and gradients of these shapes and dtypes."""
-    return Early(Donating(_compiled(rule, flags)), [jax.ShapeDtypeStruct(*types[0])])
+    return Early(Donating(_compiled(rule, flags)), [jax.ShapeDtypeStruct(*types[0])], MANY)
 
 
 @lru_cache(tuning.cached_programs)
@@ -167,7 +168,8 @@ def _operation(rule: RowRule, flags: Any, count: int) -> Plan:
 
 @lru_cache(tuning.cached_programs)
 def _compiled(rule: RowRule, flags: Any) -> Callable[..., Any]:
-    def step(tables: list[Any], indices: Any, values: Any, scalars: Any) -> list[Any]:
+    def step(tables: list[Any], given: Any) -> list[Any]:
+        indices, values, *scalars = given
         return _applied(rule, flags, tables, indices, values, scalars)
 
     step.__name__ = step.__qualname__ = f"{rule.__name__}_step"
