@@ -100,9 +100,9 @@ class OpNode(Node):
             with _x64(_X64):
                 found = self._spread(self.pull(grads), self.mask)
             return [g if m else None for g, m in zip(found, mask, strict=True)]
-        if self.values is None:
+        while (pullback := self.pullback()) is None:  # another thread may free it meanwhile
             self._revive(grads)
-        source, values = self.pullback()
+        source, values = pullback
         mask = self.plan.reached(self.mask, holes, values)
         if True not in mask:
             return [None] * len(mask)
@@ -184,7 +184,8 @@ class OpNode(Node):
             self.values = tuple(jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals)
 
     def pullback(self) -> tuple[Any, Any] | None:
-        if self.pull is not None or self.values is None:
+        values = self.values
+        if self.pull is not None or values is None:
             return None
         if self.saved:
             saved.check(self)
@@ -193,7 +194,7 @@ class OpNode(Node):
         kept: Any = self.kept
         if kept is not None and kept.__class__ is not tuple:
             kept = kept.kept
-        return kept or (self.plan, self.values)
+        return kept or (self.plan, values)
 
     @property
     def pending(self) -> executor.Pending | None:
