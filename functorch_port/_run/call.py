@@ -127,10 +127,16 @@ class Op:
             for name, a in kwargs.items():
                 sig.append(name)
                 _scan(a, self.kind_of[name], sig, dyn)
-            plan = self.plans.get(tuple(sig))
+            spelling = tuple(sig)
+            plan = self.plans.get(spelling)
         except (TypeError, KeyError):
-            plan = None
-        return self._bind(args, kwargs) if plan is None else (plan, dyn)
+            return self._bind(args, kwargs)
+        if plan is None:
+            plan, bound = self._bind(args, kwargs)
+            if [id(a) for a in dyn] == [id(a) for a in bound] and self.in_order(kwargs):
+                self.plans[spelling] = plan
+            dyn = bound
+        return plan, dyn
 
     # The slow way: once per new signature, and for calls that need their arguments put in order.
 
@@ -147,7 +153,10 @@ class Op:
                 value = bound[name] = _static(value)
             takes.check(name, value, len(args))
             start = len(dyn)
-            _scan(value, kind, sig, dyn, takes.wrong(name, value))
+            try:
+                _scan(value, kind, sig, dyn)
+            except TypeError:
+                raise TypeError(takes.wrong(name, value)) from None
             if kind is ARRAYS:
                 slots[name] = _slots(value, start)
             elif len(dyn) > start:
@@ -159,19 +168,6 @@ class Op:
         if plan is None:
             static = {n: v for n, v in bound.items() if n not in slots}
             plan = self.plans[tuple(sig)] = self._plan(slots, static)
-        first: list[Any] = [dtypes._default, config.key]
-        scanned: list[Any] = []
-        try:  # also under the spelling of this call, for the fast path
-            for a, kind in zip(args, self.kinds, strict=False):
-                _scan(a, kind, first, scanned)
-            for name, a in kwargs.items():
-                first.append(name)
-                _scan(a, self.kind_of[name], first, scanned)
-            same = [id(a) for a in scanned] == [id(a) for a in dyn]
-            if len(args) <= len(self.kinds) and same and self.in_order(kwargs):
-                self.plans[tuple(first)] = plan
-        except (TypeError, KeyError):
-            pass
         return plan, dyn
 
     def _plan(self, slots: dict[str, Any], static: dict[str, Any]) -> Plan:
@@ -270,7 +266,7 @@ def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
 _SYMBOLIC = (SymNumber, SymSize, tuple, Size)
 
 
-def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:
+def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any]) -> None:
     """Add one argument to the signature and, if it is dynamic, to the flat list."""
     if kind is STATIC:
         if type(a) is list:
@@ -293,13 +289,13 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") ->
     elif kind is ARRAYS and isinstance(a, list | tuple):
         sig.append(_OPEN)
         for item in a:
-            _scan(item, ARRAYS, sig, dyn, wrong)
+            _scan(item, ARRAYS, sig, dyn)
         sig.append(_CLOSE)
     elif isinstance(a, SymNumber):
         sig.append(a.value.__class__)
         dyn.append(a)
     elif isinstance(a, np.generic):
-        _scan(a.item(), kind, sig, dyn, wrong)
+        _scan(a.item(), kind, sig, dyn)
     elif isinstance(a, jax.Array):
         sig.append(_T)
         dyn.append(wrap(a))
@@ -307,7 +303,7 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") ->
         sig.append(type(a))
         dyn.append(a)
     else:
-        raise TypeError(wrong)
+        raise TypeError
 
 
 _NUMBER = kept.NUMBER
