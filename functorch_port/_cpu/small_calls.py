@@ -101,7 +101,7 @@ def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: l
         cls = type(a)
         if kind is STATIC:
             known.append(cls)
-            known.append(tuple(a) if cls is list else a)
+            known.append(tuple(a) if cls is list else repr(a) if cls is float and not a else a)
         elif cls is Tensor:
             cell = a._storage
             if a._view is not None or (a._requires_grad and _grad.enabled):

@@ -274,7 +274,7 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any]) -> None:
         if tracing.overlay and type(a) in _SYMBOLIC:
             a = _static(a)  # the signature outlives the trace
         sig.append(type(a))
-        sig.append(a)
+        sig.append(repr(a) if type(a) is float and not a else a)  # 0.0 equals -0.0
     elif isinstance(a, Tensor):
         sig.append(_T)
         dyn.append(a)
@@ -318,8 +318,10 @@ def _without_numbers(value: Any, numbers: list[int]) -> Any:
 
 
 def _typed(form: Any) -> Any:
-    """The same with types, as Python has 1 equal True and 1.0."""
-    return tuple(map(_typed, form)) if type(form) is tuple else (type(form), form)
+    """The same as a key: Python has 1 equal True and 1.0, and 0.0 equal -0.0."""
+    if type(form) is tuple:
+        return tuple(map(_typed, form))
+    return type(form), repr(form) if type(form) is float and not form else form
 
 
 def _with_numbers(value: Any, numbers: Iterator[Any]) -> Any:

@@ -108,3 +108,22 @@ def test_the_gradient_of_a_count_of_elements_is_zero():
             x = library.tensor([[0.0, 1.0], [2.0, 0.0]], requires_grad=True)
             found.append(library.autograd.grad(norm(library, x), x, materialize_grads=True)[0].tolist())
         assert found[0] == found[1] == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("tier", ["numpy", "compiled"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda T, x, zero: T.nn.functional.threshold(x, 0.0, zero),
+        lambda T, x, zero: T.nn.functional.hardtanh(x, zero, 1.0),
+        lambda T, x, zero: T.nan_to_num(x * float("nan"), nan=zero),
+        lambda T, x, zero: T.nn.functional.pad(x, (1, 1), value=zero),
+    ],
+    ids=["threshold", "hardtanh", "nan_to_num", "pad"],
+)
+def test_zeros_of_both_signs_are_two_arguments(call, tier, tuned):
+    """Python has them equal: the second call took the program of the first."""
+    tuned(tier=tier)
+    for zero in (0.0, -0.0, 0.0):
+        theirs, ours = (call(T, -T.ones(2), zero).numpy() for T in (torch, ft))
+        np.testing.assert_array_equal(np.signbit(ours), np.signbit(theirs))

@@ -17,14 +17,18 @@ from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 
 import functorch_port as ft
 from functorch_port._array.donation import Donating
+from functorch_port._base import settings
 from functorch_port.optim import functional
 from functorch_port.optim.sgd import sgd
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
 STEPS = 20
-# Two units in the last place of numbers around 2, which is what parameters and gradients are here.
-BOUND = {"float64": 5e-16, "float32": 2.5e-7}
+# Two units in the last place of numbers around 2, which is what parameters and gradients are here. Without kernels it is
+# numpy that has these small ones, and rounds a product and its sum apart.
+BOUND = (
+    {"float64": 5e-16, "float32": 2.5e-7} if settings.get("KERNELS") else {"float64": 6e-16, "float32": 3e-7}
+)
 OPTIONS = [
     {"lr": lr, "momentum": m, "dampening": d, "weight_decay": wd, "nesterov": n, "maximize": up}
     for lr, m, d, wd, n, up in itertools.product(
