@@ -24,8 +24,8 @@ from functorch_port.optim.sgd import sgd
 pytestmark = pytest.mark.usefixtures("both_ways")
 
 STEPS = 20
-# Two units in the last place of numbers around 2, which is what parameters and gradients are here. Without kernels it is
-# numpy that has these small ones, and rounds a product and its sum apart.
+# Two units in the last place of numbers around 2, which is what parameters and gradients are here. Without kernels
+# it is numpy that has these small ones, and rounds a product and its sum apart.
 BOUND = (
     {"float64": 5e-16, "float32": 2.5e-7} if settings.get("KERNELS") else {"float64": 6e-16, "float32": 3e-7}
 )
