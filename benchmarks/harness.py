@@ -176,7 +176,8 @@ def summary(values: Sequence[float]) -> dict[str, float]:
 
 
 @functools.cache
-def _make_bytecode() -> None:
+def make_bytecode() -> None:
+    """Have the package's bytecode there, as after an installation."""
     compileall.compile_dir(Path(__file__).parents[1] / "functorch_port", quiet=1)
 
 
@@ -185,7 +186,7 @@ def fresh_process(script: str, *arguments: str, limit: float | None = None, **va
     the environment ``variables`` say otherwise. Beyond ``limit`` seconds it is ended, and `subprocess.TimeoutExpired`
     raised. The package's bytecode is there, as it is when it was installed.
     """
-    _make_bytecode()
+    make_bytecode()
     command = [sys.executable, script, *arguments]
     settings = {**os.environ, "JAX_PLATFORMS": "cpu", "FUNCTORCH_PORT_CACHE": "0", **variables}
     root = str(Path(__file__).parents[1])

@@ -8,7 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness import Effort, figure, progress, ratios, save, show_ratio, show_seconds, summary, table
+from harness import (
+    Effort,
+    figure,
+    make_bytecode,
+    progress,
+    ratios,
+    save,
+    show_ratio,
+    show_seconds,
+    summary,
+    table,
+)
 
 TITLE = "import"
 STATEMENTS = {
@@ -24,7 +35,7 @@ PROGRAM = "import time; start = time.perf_counter(); {}; print(time.perf_counter
 
 def _seconds(statement: str) -> float:
     settings = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(__file__).parents[1])}
-    settings.pop("PYTHONDONTWRITEBYTECODE", None)
+    make_bytecode()
     command = [sys.executable, "-c", PROGRAM.format(statement)]
     return float(subprocess.run(command, env=settings, capture_output=True, text=True, check=True).stdout)
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.errors import InconclusiveDimensionOperation
 from jax.export import SymbolicScope, symbolic_shape
 
-from .._base.sizes import evaluated, is_symbolic_dim, names_in
+from .._base.sizes import evaluated, is_symbolic_dim, limits, names_in
 from . import tracing
 from .symbolic import SymNumber
 
@@ -45,8 +45,7 @@ class Symbols:
     """
 
     def __init__(self, largest: dict[str, int], now: dict[str, int]) -> None:
-        limits = [f"{name} {limit}" for name, most in largest.items() for limit in (">= 2", f"<= {most}")]
-        self.scope = SymbolicScope(limits)
+        self.scope = SymbolicScope(limits(largest))
         self.dims: dict[str, Any] = {}
         for name in largest:
             (self.dims[name],) = symbolic_shape(name, scope=self.scope)

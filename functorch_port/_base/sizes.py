@@ -13,8 +13,8 @@ from typing import Any
 from jax.export import is_symbolic_dim, symbolic_shape
 
 __all__ = [
-    "ARITHMETIC", "MOST", "apart", "broadcast", "evaluated", "is_known", "is_symbolic_dim", "names_in", "symbols",
-    "text",
+    "ARITHMETIC", "MOST", "apart", "broadcast", "evaluated", "is_known", "is_symbolic_dim", "limits", "names_in",
+    "symbols", "text",
 ]  # fmt: skip
 
 
@@ -27,9 +27,13 @@ def symbols(count: int, constraints: tuple[str, ...] = ()) -> tuple[Any, ...]:
     """Sizes ``n0``, ``n1`` and so on, each from 2 to `MOST`, of which more may be known."""
     if not count:
         return ()
-    names = [f"n{k}" for k in range(count)]
-    known = [f"{name} {bound}" for name in names for bound in (">= 2", f"<= {MOST}")]
-    return tuple(symbolic_shape(",".join(names), constraints=[*known, *constraints]))
+    largest = {f"n{k}": MOST for k in range(count)}
+    return tuple(symbolic_shape(",".join(largest), constraints=[*limits(largest), *constraints]))
+
+
+def limits(largest: Mapping[str, int]) -> list[str]:
+    """The constraints of symbols that are 2 at least; given by name the most that each may be."""
+    return [f"{name} {limit}" for name, most in largest.items() for limit in (">= 2", f"<= {most}")]
 
 
 def apart(fn: Callable[..., Any], *args: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from .._array.executor import Executor, Ran
 from .._array.storage import Storage
 from .._array.value import HOST, LAZY, computed
+from .._base.quiet import quiet
 from .._base.strides import REINTERPRET
 from .._base.tuning import tuning
 from .._tensor import anomaly
@@ -148,7 +149,7 @@ class CpuExecutor(Executor):
         self, fn: Callable[..., Any], arguments: Sequence[Any], most: int, time: float
     ) -> Callable[..., Any] | None:
         program = numpy_programs.function(fn, arguments, most, time)
-        return None if program is None else lambda *values: numpy_programs.quiet.run(program, *values)
+        return None if program is None else partial(quiet.run, program)
 
 
 def _are_new(tensors: Sequence[Any]) -> bool:

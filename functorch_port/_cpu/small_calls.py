@@ -11,6 +11,7 @@ from .._array.placing import form_of
 from .._array.value import HOST, VALUES
 from .._base import config, watch
 from .._base.bounded import Bounded
+from .._base.quiet import quiet
 from .._base.tuning import tuning
 from .._run.call import Op
 from .._run.registry import ARRAY, ARRAYS, STATIC
@@ -20,13 +21,12 @@ from .._tensor.overriding import noticed
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap_small
 from .._tensor.view import View
-from . import numpy_programs
 from .numpy_programs import LEAST, MOST, kind_of
 
 __all__ = ["caller"]
 
 _grad = grad_mode.state
-quiet = numpy_programs.quiet.run
+_quietly = quiet.run
 _COUNTS = frozenset({int, float, complex})
 _ARRAYS = repeat(ARRAY)
 
@@ -68,7 +68,7 @@ def caller(op: Op, name: str = "") -> Callable[..., Any]:
                 if plan is not None and plan.check is not None:
                     plan.check(*values)
                 try:
-                    value = quiet(program, *values)
+                    value = _quietly(program, *values)
                 except Exception:  # the usual way says it in its own words
                     return op.run(args, kwargs)
                 result = wrap_small(value, made)

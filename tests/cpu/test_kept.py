@@ -20,6 +20,7 @@ import pytest
 import functorch_port as ft
 from functorch_port import compiler
 from functorch_port._base import cache
+from functorch_port._base.quiet import quiet
 from functorch_port._cpu import numpy_programs as host
 from functorch_port._run.call import Op
 from functorch_port._run.registry import OpSpec, ops
@@ -160,7 +161,7 @@ class Process:
     def __call__(self, *args: Any) -> Any:
         found = host.bound(self.plan, args)
         assert found is not None
-        out = host.quiet.run(found.run, *args)
+        out = quiet.run(found.run, *args)
         kept.flush()
         return out
 

@@ -16,6 +16,7 @@ import pytest
 from jax import lax
 
 from functorch_port._array import tracing
+from functorch_port._base.quiet import quiet
 from functorch_port._cpu import numpy_programs as host
 from functorch_port._cpu.numpy_programs import packed
 from functorch_port._cpu.numpy_programs.helpers import summed_rows
@@ -58,7 +59,7 @@ def compared(fn: Any, *calls: Sequence[Any], rtol: float = 3e-6, atol: float = 1
         if found is None:
             assert not isinstance(fn, dict), [name for name in names if _is_missing(fn[name], args)]
             raise AssertionError("it is not written in numpy")
-        ours = host.quiet.run(found.run, *args)
+        ours = quiet.run(found.run, *args)
         same_again(plan, args, ours)
         with tracing.x64():
             theirs = jax.jit(all_of)(*args)
@@ -81,7 +82,7 @@ def same_again(plan: Any, args: Sequence[Any], given: Any) -> None:
     traced, sizes = plan.family.find(args, ())
     again = packed.unpack(marshal.loads(marshal.dumps(packed.pack(traced.backend))))
     assert again.facts(*sizes) == traced.backend.facts(*sizes)
-    assert bits(host.quiet.run(again.run, *sizes, *args)) == bits(given)
+    assert bits(quiet.run(again.run, *sizes, *args)) == bits(given)
 
 
 def bits(given: Any) -> list[Any]:

@@ -9,7 +9,6 @@ any operation: the pure function is traced as for `jax.jit`, and its primitives 
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +19,7 @@ import numpy as np
 from ..._array import fits, tracing
 from ..._array.value import HOST
 from ..._base import collector, device, dtypes, settings
+from ..._base.quiet import quietly
 from ..._base.sizes import apart
 from ..._base.tuning import tuning
 from ..._tensor.avals import NUMBERS
@@ -40,7 +40,6 @@ __all__ = [
     "kind_of",
     "may_keep",
     "on_cpu",
-    "quiet",
     "run",
 ]
 
@@ -106,11 +105,6 @@ def kind_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], bool]:
             kind.append(v.shape)
             kind.append(v.dtype)
     return tuple(kind), on_host
-
-
-#: numpy's warnings about overflow, division by zero and NaN are off in here, and nowhere else
-quiet = contextvars.Context()
-quiet.run(np.seterr, all="ignore")
 
 
 class Bound(NamedTuple):
@@ -230,15 +224,6 @@ def _agree(outs: Any, wanted: Any) -> bool:
 def run(program: Callable[..., Any], args: Sequence[Any]) -> Any:
     """Call what `function` returned; None if a number does not fit (the compiled form says it better)."""
     try:
-        return quiet.run(program, *args)
-    except Exception:
-        pass
-    try:  # another thread was in there
-        return contextvars.copy_context().run(_in_quiet, program, args)
+        return quietly(program, *args)
     except Exception:
         return None
-
-
-def _in_quiet(program: Callable[..., Any], args: Sequence[Any]) -> Any:
-    with np.errstate(all="ignore"):
-        return program(*args)
