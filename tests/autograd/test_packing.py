@@ -268,7 +268,8 @@ def on_cpu(T):
 def checkpointed(T):
     with hooks(T, lambda t: t, lambda t: t):
         x = leaf(T)
-        y = T.utils.checkpoint.checkpoint(lambda t: t.exp().sin(), x * 1, use_reentrant=False)
+        # in double, as a gradient is -2.47835 here, which float32 rounds either way
+        y = T.utils.checkpoint.checkpoint(lambda t: t.double().exp().sin(), x * 1, use_reentrant=False)
         y.sum().backward()
     return [round(v, 4) for v in x.grad.tolist()]
 
