@@ -27,6 +27,7 @@ from .._base import memory
 from .._base.references import are_alone, counts
 from .._base.tuning import tuning
 from . import tracing
+from .placed import Placed, copied
 from .storage import Storage
 from .value import HOST, VALUES, Twin, Value
 
@@ -136,7 +137,7 @@ class Donating:
 
 
 def _copy(leaf: Any) -> Any:
-    return jax.device_put(leaf, may_alias=False) if isinstance(leaf, jax.Array) else leaf
+    return copied(leaf) if isinstance(leaf, jax.Array) else leaf
 
 
 # ---------------------------------------------------------------------- work that is done whole
@@ -257,7 +258,7 @@ def own(values: list[Any]) -> list[Any]:
         return values
     for i, count in enumerate(counts(values)):
         if count > 1 and values[i] is not None:
-            values[i] = jax.device_put(values[i], may_alias=False)
+            values[i] = copied(values[i])
     return values
 
 
@@ -289,16 +290,20 @@ def _lend(cell: Storage, taken: list[Storage]) -> None:
     if cell.held.__class__ in HOST:
         return
     array, held = cell.array(), cell.held  # what was lazy is an array then
-    if held is array or held.__class__ is Twin:
+    if held is array or held.__class__ in _MADE:
         taken.append(cell)
         cell.held = Lent(held)
+
+
+#: the classes of values that have an array
+_MADE = frozenset({Twin, Placed})
 
 
 class Lent(Value):
     """An array that is `lent`: to the thread whose turn it is it is as ever, others wait for what takes its place.
 
     Attributes:
-        lent: what the Storage held: the array, or a `Twin` that has it.
+        lent: what the Storage held: the array, or a `Twin` or `Placed` value that has it.
     """
 
     __slots__ = ("lent",)
@@ -315,11 +320,15 @@ class Lent(Value):
     def dtype(self) -> Any:
         return self.lent.dtype
 
+    @property
+    def sharding(self) -> Any:  # type: ignore[override]
+        return self.lent.sharding if self.lent.__class__ is Placed else None
+
     def array(self, cell: Storage) -> Any:
         with tracing.turn:
             if cell.held is not self:
                 return cell.array()
-            return self.lent.made if self.lent.__class__ is Twin else self.lent
+            return self.lent.made if self.lent.__class__ in _MADE else self.lent
 
     def host(self, cell: Storage) -> Any:
         with tracing.turn:
@@ -330,7 +339,10 @@ class Lent(Value):
     def write(self, cell: Storage, value: Any) -> None:
         with tracing.turn:
             if cell.held is self:
-                cell.held, cell.form = value, None
+                cell.held, cell.form = (
+                    (self.lent.new(value) if self.lent.__class__ is Placed else value),
+                    None,
+                )
             else:
                 cell.put(value)
 

@@ -52,13 +52,17 @@ def refuse(bad: Callable[..., Any], error: Callable[..., Exception], *values: An
         values: arrays or numbers. Nothing is checked where one is a shape alone.
     """
     known: list[Any] = []
-    traced = False
+    traced = spread = False
     for value in values:
         if value.__class__ is not np.ndarray:
             if isinstance(value, Tracer):
                 traced = True
             elif isinstance(value, jax.ShapeDtypeStruct):
                 return
+            elif isinstance(value, jax.Array) and not (
+                value.is_fully_addressable or value.is_fully_replicated
+            ):
+                spread = True  # over processes, which all compute whether it is bad
             else:
                 value = np.asarray(value)
         known.append(value)
@@ -69,13 +73,21 @@ def refuse(bad: Callable[..., Any], error: Callable[..., Exception], *values: An
     found = bad(*known)
     if isinstance(found, Tracer):  # a number that must fit to a size that the program does not know
         tracing.overlay.note_check(Check(bad, error, known))
-    elif found is not False and np.any(found):
-        raise error(*known)
+    elif found is not False and (jnp if spread else np).any(found):
+        raise error(*(_whole(value) if spread else value for value in known))
+
+
+def _whole(value: Any) -> Any:
+    """The numbers, also of an array that lies in several processes."""
+    if isinstance(value, jax.Array) and not (value.is_fully_addressable or value.is_fully_replicated):
+        everywhere = jax.sharding.NamedSharding(value.sharding.mesh, jax.sharding.PartitionSpec())
+        value = jax.jit(jnp.copy, out_shardings=everywhere)(value)
+    return np.asarray(value) if isinstance(value, jax.Array) else value
 
 
 def xp_of(*values: Any) -> Any:
-    """`jax.numpy` if one of the values is a tracer, else `numpy`."""
-    return jnp if any(isinstance(v, Tracer) for v in values) else np
+    """`jax.numpy` if one of the values is a tracer or lies in several processes, else `numpy`."""
+    return jnp if any(isinstance(v, jax.Array) for v in values) else np
 
 
 def outside(index: Any, low: int, high: int) -> Any:

@@ -34,6 +34,8 @@ class Value:
     on_cpu = True
     #: whether it must stay in its Storage, as others reach it by that
     bound = False
+    #: what its Storage keeps (see `placed`); None if it keeps none
+    sharding: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:

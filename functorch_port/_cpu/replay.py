@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .._array import tracing
+from .._array.placed import sharding_of
 from .._array.value import HOST
 from .._base.tuning import tuning
 from .._tensor.node import AccumulateGrad, Node
@@ -183,8 +184,8 @@ def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool)
         variable = leaf.variable
         if variable._hooks or variable._post_accumulate_hooks or (leaf.extras and leaf.extras.watched()):
             return None
-        if accumulate and not variable._requires_grad:  # not any more
-            return None
+        if accumulate and (not variable._requires_grad or sharding_of(variable._storage) is not None):
+            return None  # not any more; a gradient goes where its tensor is
         if accumulate and variable._grad is not None:
             if variable._grad.is_sparse:
                 return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from .._array import placed
 from .._array.storage import Storage
 from . import overriding
 from .registered import function
@@ -29,7 +30,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     cell = memo.get(id(self._storage))
     if cell is None:
-        cell = memo[id(self._storage)] = Storage(self._storage.value)  # arrays are immutable: nothing to copy
+        held = placed.like(self._storage, self._storage.value)  # arrays are immutable: nothing to copy
+        cell = memo[id(self._storage)] = Storage(held)
     new = self._like(cell)
     memo[id(self)] = new
     new.__dict__.update(copy.deepcopy(self._own_attributes(), memo))

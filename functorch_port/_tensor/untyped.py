@@ -78,8 +78,9 @@ def _device(self: Storage) -> device:
     sharding = value.sharding
     found = _devices.get(sharding)
     if found is None:
-        found = _devices[sharding] = from_jax(next(iter(sharding.device_set)))
-    return found
+        found = from_jax(next(iter(sharding.device_set)))
+        _devices[sharding] = found if len(sharding.device_set) == 1 else device(found.type)
+    return _devices[sharding]
 
 
 def _item(self: Storage, index: Any) -> Any:

@@ -16,6 +16,7 @@ from jax.extend.core import ClosedJaxpr, Literal, Var, jaxpr_as_fun
 
 from .._array import joint
 from .._array.joint import Joint, Part
+from .._array.placed import brought, sharding_of
 from .._array.sizes import size_key
 from .._array.storage import Storage
 from .._base import lowering
@@ -97,9 +98,11 @@ def assemble(
     states.update(*(joint.members for joint, _ in draft.joints))
     more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
     outputs = sorted({*range(len(closed.jaxpr.outvars) - more_flags)} - gone)
+    places = _places(draft, arguments)
     out_order = _sort_outputs(draft, sources.of("donated"), outputs, indices)
     returned = len(out_order) - len(unread)
-    executable = _executable(draft, closed, sources, drawn, out_order if keep_grads else out_order[:returned])
+    kept = out_order if keep_grads else out_order[:returned]
+    executable = _executable(draft, closed, sources, drawn, kept, places)
     targets = [tensor for tensor, _ in unread]
     if unread and keep_grads:
         _leave_pending(draft, executable, targets, sources, needed)
@@ -141,6 +144,14 @@ def assemble(
         draft.within,
         None if ends is None else ends.moved(out_order),
     )
+
+
+def _places(draft: Draft, arguments: Arguments) -> dict[int, Any]:
+    """The outputs that are written to Storages which are placed, with their shardings."""
+    by_position = {i: cell for cell, i in arguments.cells.items()}
+    written = [(cell, index) for cell, index, _ in draft.cells]
+    written += [(by_position[i], index) for i, index, _ in draft.args]
+    return {index: sharding for cell, index in written if (sharding := sharding_of(cell)) is not None}
 
 
 def _effects(draft: Draft) -> Effects:
@@ -383,18 +394,27 @@ def _sort_outputs(draft: Draft, donated: list[Any], outputs: list[int], unread: 
 
 
 def _executable(
-    draft: Draft, closed: Any, sources: _Sources, drawn: list[int], out_order: list[int]
+    draft: Draft,
+    closed: Any,
+    sources: _Sources,
+    drawn: list[int],
+    out_order: list[int],
+    places: dict[int, Any],
 ) -> Executable:
     order, donated = sources.positions(), sources.of("donated")
     total = len(closed.jaxpr.invars)
     within, flag = draft.within, -1 if draft.within is None else out_order[draft.within.index]
     avals = [closed.jaxpr.invars[p].aval for p in order]
     consts, count = list(closed.consts), len(donated)
+    states = [*donated, *sources.of("cells")]
+    shardings = list(map(sharding_of, states))
 
     def pure(donated: list[Any], kept: list[Any], as_fun: Any = jaxpr_as_fun) -> list[Any]:
         given = [*donated, *kept]
         values, held = place(given)
         outs = as_fun(closed.replace(consts=held))(*values)
+        for index, sharding in places.items():
+            outs[index] = brought(outs[index], sharding)
         if within is not None:
             outs[flag] = jnp.stack(outs[flag : flag + within.count])
         found = [outs[index] for index in out_order]
@@ -405,6 +425,8 @@ def _executable(
 
     def place(given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The inputs and constants of the jaxpr, from those of the program."""
+        if list(map(sharding_of, states)) != shardings:
+            raise Stale
         values: list[Any] = [0.0] * total
         for position, value, aval in zip(order, given, avals, strict=False):
             if np.shape(value) != aval.shape or (hasattr(value, "dtype") and value.dtype != aval.dtype):

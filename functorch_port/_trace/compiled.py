@@ -13,7 +13,9 @@ import jax
 
 from .._array import tracing
 from .._array.limits import Latest, tidy
+from .._array.placed import sharding_of
 from .._array.sizes import SmallSize
+from .._array.value import VALUES
 from .._base import config, dtypes, inside, modes, settings, watch
 from .._base.bounded import Bounded
 from .._base.jaxprs import count_of
@@ -422,6 +424,8 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
                 break
             value = a._storage.held
             signature.append((value.shape, value.dtype, a._requires_grad))
+            if value.__class__ in VALUES and value.sharding is not None:
+                signature.append(value.sharding)
         else:
             if len(args) > 1:
                 _add_sharing(signature, args)
@@ -466,7 +470,8 @@ def _signature(leaf: Any) -> Any:
             kind = (*kind, type(leaf))
         if leaf._view is not None and not leaf.is_contiguous():
             return (*kind, leaf._strides())
-        return kind
+        sharding = sharding_of(leaf._storage)
+        return kind if sharding is None else (*kind, sharding)
     if isinstance(leaf, jax.Array):
         return (leaf.shape, leaf.dtype, None)
     if type(leaf) is float:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .._array.donation import Before
 from .._array.joint import Joint
+from .._array.placed import like
 from .._array.storage import Storage
 from .._array.value import VALUES
 from .._run.sparse import SparseTensor
@@ -167,7 +168,8 @@ class Effects:
                 if first is None:
                     cell.version += 1
             for target, index in computed:
-                (leaves[target] if target.__class__ is int else target)._grad = wrap(outs[index])
+                tensor = leaves[target] if target.__class__ is int else target
+                tensor._grad = wrap(like(tensor._storage, outs[index]))
             for target, (index, other, *rest) in sparse:
                 grad = SparseTensor._make(wrap(outs[index]), wrap(outs[other]), *rest)
                 (leaves[target] if target.__class__ is int else target)._grad = grad

@@ -36,8 +36,13 @@ __all__ = ["Pending", "pays"]
 def pays(tensors: Sequence[Tensor]) -> bool:
     """Whether to leave the gradients of these parameters pending."""
     kinds = [kind_of(t._storage) for t in tensors]
+    places = [place for _, _, place, _ in kinds if place is not None]
+    if any(
+        len(place.device_set) > 1 for place in places
+    ):  # where memory is scarce, and one process cannot ask alone
+        return False
     return sum(prod(shape) for shape, *_ in kinds) < tuning.pending_elements * len(kinds) or not all(
-        place is None or is_one_cpu(place) for _, _, place, _ in kinds
+        map(is_one_cpu, places)
     )
 
 

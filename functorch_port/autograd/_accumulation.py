@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from .._array import tracing
+from .._array import placed, tracing
 from .._array.value import HOST
 from .._base.quiet import quietly
 from .._tensor.tensor import Tensor, wrap
@@ -62,6 +62,8 @@ def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None
 
 def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
     old = variable._get_grad()
+    if placed.sharding_of(variable._storage) is not None and not create_graph:
+        value = _as_placed(variable, value)
     if old is None:
         new = tensor_of(value)
         variable._set_grad(new if create_graph else new.detach())
@@ -74,3 +76,12 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         old._set_value((old.detach() + value)._value)
     else:
         old._set_value(summed(old._look(), array_of(value)))
+
+
+def _as_placed(variable: Tensor, value: Any) -> Any:
+    """A gradient where its tensor is, which may be on several devices."""
+    if isinstance(value, Tensor):
+        if value.is_sparse:
+            return value
+        value = value._value
+    return wrap(placed.like(variable._storage, value))

@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from .._array import executor, loops, placing, tracing
+from .._array import executor, loops, placed, placing, tracing
 from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
 from .._array.joint import Part, cut, join
 from .._array.storage import Storage
@@ -241,7 +241,8 @@ def _update_all(rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elem
                 raise
             return _update_by_device(rule, batch, elementwise)
     write(batch.params, out[0])
-    return list(zip(*map(write, columns, out[1:]), strict=True)) if columns else [()] * count
+    new = [write(column, values, batch.params) for column, values in zip(columns, out[1:], strict=True)]
+    return list(zip(*new, strict=True)) if columns else [()] * count
 
 
 def _each_at_once(rule: Rule, batch: Batch, elementwise: bool, double: bool) -> list[list[Any]] | None:
@@ -540,8 +541,10 @@ def _compiled(rule: Rule, structure: Structure, elementwise: bool) -> Callable[.
     return jax.jit(step, donate_argnums=0)
 
 
-def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tensor | None]:
-    """Write to the tensors; returns them, and new ones where there were none."""
+def write(
+    tensors: Sequence[Tensor | None], values: Sequence[Any], like: Sequence[Tensor] | None = None
+) -> list[Tensor | None]:
+    """Write to the tensors; returns them, and new ones where there were none, which are placed as those of ``like``."""
     traced = bool(tracing.overlay)
     written = list(tensors)
     for i, value in enumerate(values):
@@ -549,7 +552,7 @@ def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tenso
         if value is None:
             continue
         if tensor is None:
-            written[i] = Tensor._wrap(value)
+            written[i] = Tensor._wrap(value if like is None else placed.like(like[i]._storage, value))
         elif isinstance(value, Tensor):
             tensor.copy_(value)
         elif traced or tensor._view is not None:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import placing, tracing
+from .._array import placed, placing, tracing
 from .._array.donation import Before, whole
 from .._array.storage import Storage
 from .._base import alive, dtypes, inside, modes
@@ -590,9 +590,11 @@ def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None
     if jnp.iscomplexobj(like):
         value = value + 1j * value
     if isinstance(like, jax.core.Tracer) or isinstance(value, jax.Array):
-        return Tensor._wrap(jnp.full_like(like, value, shape=shape))
-    place = like.sharding if like.committed else None  # XLA would compile again if only this were committed
+        return Tensor._wrap(placed.like(param._storage, jnp.full_like(like, value, shape=shape)))
     filled = np.full(like.shape if shape is None else shape, value, like.dtype)
+    if placed.sharding_of(param._storage) is not None:
+        return Tensor._wrap(placed.like(param._storage, filled))
+    place = like.sharding if like.committed else None  # XLA would compile again if only this were committed
     return Tensor._wrap(placing.put(filled, place))
 
 

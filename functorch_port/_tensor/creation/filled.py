@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._array import executor, placing, tracing
 from ..._array.fits import fits
+from ..._array.placed import like, sharding_of
 from ..._array.sizes import plain_dim
 from ..._array.symbolic import SymNumber
 from ..._array.value import OTHERS, Twin
@@ -333,6 +334,9 @@ def _like(
     if _is_meta(device) or (device is None and isinstance(own, jax.ShapeDtypeStruct)):
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
     made = _fill(own.shape, value, np_dtype, None)
+    if device is None and input._view is None and sharding_of(input._storage) is not None:
+        tensor = wrap(like(input._storage, made))
+        return _requiring(tensor) if requires_grad else tensor
     if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
         same = own.__class__ in OTHERS or made.sharding == own.sharding
         tensor = _known(wrap(made), made, value) if same else wrap(placing.put(made, own.sharding))
