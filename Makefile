@@ -25,6 +25,7 @@ demo: .venv/installed  ## train a CNN on real digits (under 3 minutes on 2 cores
 
 test: lint  ## lint, type-check and run every test (installs PyTorch to compare with)
 	JAX_PLATFORMS=cpu FUNCTORCH_PORT_KERNELS=$(KERNELS) FUNCTORCH_PORT_BACKEND=$(BACKEND) ONE_IN=$(ONE_IN) $(TEST) -m pytest -n $(WORKERS) $(ARGS)
+	$(if $(ARGS),,JAX_PLATFORMS=cpu DEVICES=8 NPROC=32 FUNCTORCH_PORT_KERNELS=$(KERNELS) FUNCTORCH_PORT_BACKEND=$(BACKEND) ONE_IN=$(ONE_IN) $(TEST) -m pytest -n $(WORKERS) tests/devices)
 
 test-newest:  ## every third test with Python 3.13 and the newest JAX, where that Python is found
 	@if $(PYTHON313) -c '' 2>/dev/null; then \

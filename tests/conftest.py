@@ -20,6 +20,8 @@ from functorch_port._base.tuning import tuning
 from functorch_port._cpu import tiers
 
 torch.set_num_threads(1)
+if "DEVICES" in os.environ:  # see tests/devices
+    jax.config.update("jax_num_cpu_devices", int(os.environ["DEVICES"]))
 tuning.background = False  # when something is compiled is not to depend on time
 tuning.kept_traces = 0  # nor how often something is traced on what is on the disk
 tuning.compilations = 1 << 62  # tests count compilations; see `forget_programs`
@@ -46,7 +48,11 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item], but: list[pytest
 
 
 def _sample_families(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("WHOLE_DATABASE") == "1" or any(Path(arg).name != "tests" for arg in config.args):
+    if (
+        os.environ.get("WHOLE_DATABASE") == "1"
+        or "DEVICES" in os.environ
+        or any(Path(arg).name != "tests" for arg in config.args)
+    ):
         return
     families: dict[str, list[pytest.Item]] = {}
     for item in items:

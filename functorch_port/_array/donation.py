@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 import jax
 
-from .._base import memory
+from .._base import memory, meshes
 from .._base.references import are_alone, counts
 from .._base.tuning import tuning
 from . import tracing
@@ -94,6 +94,9 @@ class Donating:
                 memory.started(results[-1])
                 self._count()
         except Exception as error:
+            if (wider := meshes.joined(error, args)) is not None:
+                self.into(results, wider, kind)
+                return
             memory.explain(error, args)
             raise
 

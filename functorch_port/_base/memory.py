@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 
+from . import meshes
 from .bounded import Bounded
 from .tuning import tuning
 
@@ -65,6 +66,8 @@ def run(fn: Any, args: Any, elements: int = 0) -> Any:
                 jax.block_until_ready(out)
         return out
     except Exception as error:
+        if (wider := meshes.joined(error, args)) is not None:
+            return run(fn, wider, elements)
         explain(error, args)
         raise
 

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._array.placed import sharding_of
 from .._base import dtypes, watch
 from .._base.dtypes import dtype
 
@@ -220,6 +221,7 @@ def format_tensor(
     prefix: str = "tensor(",
     contents: str | None = None,
     tangent: str | None = None,
+    sharding: Any = None,
 ) -> str:
     """The text of a tensor.
 
@@ -233,6 +235,7 @@ def format_tensor(
         prefix: the text before the numbers.
         contents: what to show in place of the numbers.
         tangent: the text of its tangent, if it has one.
+        sharding: how it is placed on a mesh, if it is.
     """
     size = tuple(values.shape if shape is None and values is not None else shape or ())
     default = dtypes.get_default_dtype()
@@ -252,6 +255,8 @@ def format_tensor(
         suffixes.append("requires_grad=True")
     if tangent is not None:
         suffixes.append(f"tangent={tangent}")
+    if sharding is not None:
+        suffixes += [f"mesh={dict(sharding.mesh.shape)}", f"spec={sharding.spec}"]
     if contents is None:
         contents = "..." if values is None else _contents(values, len(prefix))
     return _with_suffixes(prefix + contents, suffixes, len(prefix))
@@ -260,7 +265,7 @@ def format_tensor(
 def tensor_repr(tensor: Any, contents: str | None = None) -> str:
     """``repr`` of a Tensor; one that is being traced shows its shape and no numbers."""
     value = tensor._value
-    unknown = isinstance(value, jax.ShapeDtypeStruct | jax.core.Tracer)
+    unknown = isinstance(value, jax.ShapeDtypeStruct | jax.core.Tracer) or not _is_here(value)
     where = None if isinstance(value, jax.core.Tracer) else str(tensor.device)
     try:
         node = tensor.grad_fn
@@ -278,8 +283,14 @@ def tensor_repr(tensor: Any, contents: str | None = None) -> str:
         prefix=f"{name}(",
         contents=contents,
         tangent=_tangent(tensor),
+        sharding=sharding_of(tensor._storage) if tensor._view is None else None,
     )
     return f"Parameter({text})" if is_param and name != "tensor" else text
+
+
+def _is_here(value: Any) -> bool:
+    """Whether this process has all the numbers."""
+    return not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated
 
 
 def _tangent(tensor: Any) -> str | None:

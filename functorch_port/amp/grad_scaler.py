@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from .._array import tracing
 from .._array.symbolic import SymNumber
-from .._base import dtypes
+from .._base import dtypes, memory
 from .._tensor.creation import full
 from .._tensor.tensor import Tensor
 from ..accelerator import jax_devices
@@ -233,8 +233,9 @@ class GradScaler:
                 raise AssertionError("No inf checks were recorded prior to update.")
             run = _adapt if tracing.overlay else _adapt_compiled
             factors = (self._growth_factor, self._backoff_factor, self._growth_interval)
+            given = (scale._value, tracker._value, [flag._value for flag in flags], *factors)
             with tracing.x64():
-                new = run(scale._value, tracker._value, [flag._value for flag in flags], *factors)
+                new = memory.run(run, given)
             scale._set_value(new[0])
             tracker._set_value(new[1])
         self._per_optimizer_states = defaultdict(_fresh_state)
@@ -354,7 +355,7 @@ def _unscale_grads(optimizer: Any, scale: Tensor | None) -> dict[Any, Tensor]:
     for place, grads in by_device.items():
         by = None if scale is None else scale.to(place)._value  # type: ignore[attr-defined]
         with tracing.x64():
-            unscaled, flag = run([g._value for g in grads], by)
+            unscaled, flag = memory.run(run, ([g._value for g in grads], by))
         if scale is not None:
             for grad, value in zip(grads, unscaled, strict=True):
                 grad._set_value(value)

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NoReturn
 
+from .device_mesh import DeviceMesh, init_device_mesh
+
 __all__ = [
-    "Backend", "GroupMember", "P2POp", "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor",
+    "Backend", "DeviceMesh", "GroupMember", "P2POp",
+    "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor",
     "all_gather_object", "all_reduce", "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast",
     "broadcast_object_list", "default_pg_timeout", "destroy_process_group", "gather", "gather_object", "get_backend",
     "get_global_rank", "get_group_rank", "get_node_local_rank", "get_process_group_ranks", "get_rank",
@@ -85,15 +88,6 @@ def init_process_group(*args: Any, **kwargs: Any) -> None:
         NotImplementedError: always.
     """
     _refuse("init_process_group")
-
-
-def init_device_mesh(*args: Any, **kwargs: Any) -> Any:
-    """Not supported: there are no process groups.
-
-    Raises:
-        NotImplementedError: always.
-    """
-    _refuse("init_device_mesh")
 
 
 def destroy_process_group(group: Any = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._array import tracing
+from .._array import placed, tracing
 from .._base import inside
 from .._tensor.creation import empty
 from .._tensor.overriding import WithoutAll, disabled, is_overriding
@@ -73,7 +73,9 @@ class Parameter(Tensor, metaclass=_ParameterType):
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """Copy the values, but not the gradient, hooks and attributes, as in PyTorch."""
         if id(self) not in memo:
-            memo[id(self)] = type(self)(Tensor._wrap(self._value), self.requires_grad)
+            memo[id(self)] = type(self)(
+                Tensor._wrap(placed.like(self._storage, self._value)), self.requires_grad
+            )
         return memo[id(self)]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]

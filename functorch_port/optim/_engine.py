@@ -25,6 +25,7 @@ from .._array import executor, loops, placed, placing, tracing
 from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
 from .._array.joint import Part, cut, join
 from .._array.storage import Storage
+from .._base.meshes import INCOMPATIBLE
 from .._base.tuning import tuning
 from .._run.run import run
 from .._tensor import grad_mode, kept
@@ -63,7 +64,6 @@ Structure: TypeAlias = tuple[
 NARROW, LONG = 32, 4096
 
 
-_INCOMPATIBLE = "incompatible devices"
 _DEVICES = "Expected all tensors to be on the same device: a gradient or the state of a parameter is not"
 #: operations of an update that is no loop over elements, as of Muon
 MANY = 10
@@ -237,7 +237,7 @@ def _update_all(rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elem
                 )
             ]
         except ValueError as error:
-            if _INCOMPATIBLE not in str(error):
+            if INCOMPATIBLE not in str(error):
                 raise
             return _update_by_device(rule, batch, elementwise)
     write(batch.params, out[0])
@@ -612,7 +612,7 @@ def _update_by_device(rule: Rule, batch: Batch, elementwise: bool) -> list[State
 
 def on_one_device(error: ValueError) -> Exception:
     """The error to raise where tensors that are on one device should all be."""
-    return RuntimeError(_DEVICES) if _INCOMPATIBLE in str(error) else error
+    return RuntimeError(_DEVICES) if INCOMPATIBLE in str(error) else error
 
 
 # ---------------------------------------------------------------------- differentiable=True

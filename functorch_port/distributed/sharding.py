@@ -1,0 +1,173 @@
+"""JAX's words for tensors on meshes: `shard`, `constrain`, `use_mesh`, `axis_rules`.
+
+A `jax.sharding.PartitionSpec` says for each dimension of a tensor which axes of a mesh split it. PyTorch's names
+(`distributed.tensor`, `fully_shard`, ...) say the same by a `Shard` or `Replicate` for each dimension of the mesh.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from .._array import placed
+from .._array.storage import Storage
+from .._tensor.tensor import Tensor
+from ..nn._module import Module
+from .device_mesh import DeviceMesh, mesh_of
+from .tensor._api import moved
+
+__all__ = ["axis_rules", "constrain", "shard", "use_mesh"]
+
+T = TypeVar("T", Tensor, Module)
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.rules: dict[str, Any] = {}
+
+
+_thread = _Thread()
+
+
+def use_mesh(mesh: DeviceMesh | Mesh) -> AbstractContextManager[DeviceMesh]:
+    """``with use_mesh(mesh):`` `shard`, `constrain` and PyTorch's functions take this mesh unless one is given.
+
+    Example:
+        >>> import jax
+        >>> from functorch_port.distributed.sharding import use_mesh
+        >>> with use_mesh(jax.make_mesh((1,), ("data",))) as mesh:
+        ...     mesh.shape
+        (1,)
+    """
+    return mesh_of(mesh)
+
+
+@contextmanager
+def axis_rules(rules: Mapping[str, Any]) -> Iterator[None]:
+    """``with axis_rules({"embed": "model", "heads": None}):`` specs may name logical axes.
+
+    Args:
+        rules: a name that is no axis of the mesh -> the axis or axes that it stands for, or None.
+
+    Example:
+        >>> import jax
+        >>> from jax.sharding import PartitionSpec as P
+        >>> import functorch_port as torch
+        >>> from functorch_port.distributed.sharding import axis_rules, shard, use_mesh
+        >>> with use_mesh(jax.make_mesh((1,), ("model",))), axis_rules({"embed": "model"}):
+        ...     shard(torch.zeros(4), P("embed"))
+        tensor([0., 0., 0., 0.], mesh={'model': 1}, spec=P('model',))
+    """
+    before = _thread.rules
+    _thread.rules = {**before, **rules}
+    try:
+        yield
+    finally:
+        _thread.rules = before
+
+
+def shard(
+    target: T, spec: PartitionSpec | Mapping[str, PartitionSpec], mesh: DeviceMesh | Mesh | None = None
+) -> T:
+    """Put a tensor, or a module with its parameters and buffers, on a mesh, in place.
+
+    What is written to them later goes to the same places, and gradients and the state of optimizers follow.
+
+    Args:
+        target: a tensor or a module.
+        spec: of a tensor, a `jax.sharding.PartitionSpec`. Of a module, a dict from patterns to specs: the first whose
+            regular expression is found in the name of a parameter or buffer counts; others are the same everywhere.
+        mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` unless given.
+
+    Returns:
+        the target.
+
+    Raises:
+        ValueError: a pattern is found in no name, a spec names an axis that the mesh has not, or a dimension is not
+            divisible; then nothing has moved.
+
+    Example:
+        >>> import jax
+        >>> from jax.sharding import PartitionSpec as P
+        >>> import functorch_port as torch
+        >>> net = torch.nn.Linear(4, 8)
+        >>> mesh = jax.make_mesh((1,), ("model",))
+        >>> torch.distributed.sharding.shard(net, {"weight": P("model", None)}, mesh).weight.placements
+        (Shard(dim=0),)
+    """
+    on = mesh_of(mesh)
+    if isinstance(target, Tensor):
+        if target._view is not None:
+            raise ValueError("a view cannot be put on a mesh: shard the tensor that it is a view of")
+        places = {target._storage: _sharding(spec, on)}
+    else:
+        places = dict(_places(target, spec, on))
+    for cell, sharding in places.items():
+        placed.check(cell.aval().shape, sharding)
+    for cell, sharding in places.items():
+        placed.place(cell, sharding)
+    return target
+
+
+def _places(module: Module, rules: Any, mesh: DeviceMesh) -> Iterator[tuple[Storage, NamedSharding]]:
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    unused = dict(rules)
+    for name, tensor in tensors.items():
+        found = [pattern for pattern in rules if re.search(pattern, name)]
+        for pattern in found:
+            unused.pop(pattern, None)
+        yield tensor._storage, _sharding(rules[found[0]] if found else PartitionSpec(), mesh)
+    if unused:
+        raise ValueError(
+            f"no parameter or buffer has a name in which {', '.join(map(repr, unused))} is found; there are "
+            f"{', '.join(tensors)}"
+        )
+
+
+def constrain(x: Tensor, spec: PartitionSpec, mesh: DeviceMesh | Mesh | None = None) -> Tensor:
+    """``x``, placed in a way: `jax.lax.with_sharding_constraint`. Its gradient is placed the same way.
+
+    Args:
+        x: the tensor.
+        spec: a `jax.sharding.PartitionSpec`.
+        mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` unless given.
+
+    Raises:
+        ValueError: the spec names an axis that the mesh has not, or a dimension is not divisible.
+
+    Example:
+        >>> import jax
+        >>> from jax.sharding import PartitionSpec as P
+        >>> import functorch_port as torch
+        >>> mesh = jax.make_mesh((1,), ("data",))
+        >>> torch.distributed.sharding.constrain(torch.ones(2), P("data"), mesh).placements
+        (Shard(dim=0),)
+    """
+    sharding = _sharding(spec, mesh_of(mesh))
+    return moved(x, sharding, sharding)
+
+
+def _sharding(spec: Any, mesh: DeviceMesh) -> NamedSharding:
+    if not isinstance(spec, PartitionSpec):
+        raise TypeError(f"a spec is a jax.sharding.PartitionSpec, not {type(spec).__name__}")
+    known = mesh.jax_mesh.axis_names
+
+    def axis(name: Any) -> Any:
+        if name is None or name in known:
+            return name
+        if isinstance(name, tuple):
+            found = [axis(part) for part in name]
+            return tuple([part for part in found if part is not None]) or None
+        if name in _thread.rules:
+            return axis(_thread.rules[name])
+        raise ValueError(
+            f"{spec} names {name!r}, which is no axis of the mesh ({', '.join(map(str, known))}) and has no rule in "
+            "axis_rules"
+        )
+
+    return NamedSharding(mesh.jax_mesh, PartitionSpec(*map(axis, spec)))

@@ -1,0 +1,341 @@
+"""`DTensor`, and tensors and modules that are distributed over a mesh.
+
+A tensor on a mesh is an ordinary `Tensor` with the whole value, whose `Storage` keeps a sharding (`_array.placed`). So
+every operation takes it, and XLA does the communication. `DTensor` is the name under which ``isinstance`` finds such
+tensors, and its methods are there on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+
+from ..._array import executor, placed
+from ..._array.placed import sharding_of
+from ..._run.call import Op
+from ..._run.registry import ops
+from ..._tensor import creation
+from ..._tensor.registered import function
+from ..._tensor.tensor import Tensor, attach, wrap
+from ...nn._module import Module
+from ...nn.parameter import Parameter
+from ..device_mesh import DeviceMesh, mesh_of
+from .placement_types import Placement, placements_of, sharding_for
+
+__all__ = [
+    "DTensor",
+    "distribute_module",
+    "distribute_tensor",
+    "empty",
+    "full",
+    "ones",
+    "rand",
+    "randn",
+    "zeros",
+]
+
+_constrain = Op(ops["_constrain"])
+
+#: shardings -> the meshes that they were made for, which know the names of the dimensions in use
+_meshes: dict[NamedSharding, DeviceMesh] = {}
+
+
+def _sharding(mesh: DeviceMesh, placements: Sequence[Placement] | None, ndim: int) -> NamedSharding:
+    made = sharding_for(mesh, placements, ndim)
+    _meshes.setdefault(made, mesh)
+    return made
+
+
+def found_sharding(tensor: Tensor) -> NamedSharding | None:
+    """How a tensor lies on a mesh: as it was declared, or as the program that computed it has left it."""
+    declared = sharding_of(tensor._storage) if tensor._view is None else None
+    if declared is not None:
+        return declared
+    value = tensor._look()
+    have = getattr(value, "sharding", None) if isinstance(value, jax.Array) else None
+    if isinstance(have, NamedSharding) and len(have.device_set) > 1 and not have.is_fully_replicated:
+        return have
+    return None
+
+
+def moved(tensor: Tensor, sharding: NamedSharding, back: NamedSharding) -> Tensor:
+    """The tensor with a sharding, its gradient with another."""
+    placed.check(tensor.shape, sharding)
+    out = _constrain.run((tensor, sharding, back), {})
+    cell = out._storage
+    cell.held = placed.Placed(cell.array(), sharding)
+    return out  # type: ignore[no-any-return]
+
+
+class _Kind(type):
+    def __instancecheck__(cls, thing: Any) -> bool:
+        return isinstance(thing, Tensor) and found_sharding(thing) is not None
+
+
+class DTensor(metaclass=_Kind):
+    """A tensor on a mesh. ``isinstance(x, DTensor)`` is true of every `Tensor` that lies on several devices.
+
+    Such a tensor is the whole one: its shape is that of all parts together. It has these besides what others have:
+    ``device_mesh``, ``placements``, ``to_local()``, ``full_tensor()`` and ``redistribute()``.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.tensor.html#torch.distributed.tensor.DTensor
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("a DTensor is made by distribute_tensor or DTensor.from_local")
+
+    @staticmethod
+    def from_local(
+        local_tensor: Tensor,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        *,
+        run_check: bool = False,
+        shape: Any = None,
+        stride: Any = None,
+        grad_placements: Any = None,
+    ) -> Tensor:
+        """The tensor of which each process has a part.
+
+        Args:
+            local_tensor: the part of this process: of all its devices together.
+            device_mesh: the mesh.
+            placements: how the parts make up the whole, for each dimension of the mesh.
+            run_check: accepted: parts that are to be equal are not compared.
+            shape, stride, grad_placements: must be None.
+
+        Raises:
+            NotImplementedError: for ``shape``, ``stride`` and ``grad_placements``, and for a part that requires a
+                gradient in several processes.
+        """
+        if (shape, stride, grad_placements) != (None, None, None):
+            raise NotImplementedError(
+                "DTensor.from_local takes parts of one size: no shape, stride, grad_placements"
+            )
+        mesh = mesh_of(device_mesh)
+        sharding = _sharding(mesh, placements, local_tensor.dim())
+        if jax.process_count() == 1:
+            return moved(local_tensor, sharding, sharding)
+        if local_tensor.requires_grad:
+            raise NotImplementedError(
+                "DTensor.from_local of a tensor that requires a gradient is not supported in several processes: detach "
+                "it, or compute with distributed tensors from the start"
+            )
+        part = np.asarray(local_tensor._value)
+        made = jax.make_array_from_process_local_data(sharding, part)
+        return wrap(placed.Placed(made, sharding))
+
+
+def device_mesh(self: Tensor) -> DeviceMesh:
+    sharding = _of(self, "device_mesh")
+    found = _meshes.get(sharding)
+    return mesh_of(cast(Mesh, sharding.mesh)) if found is None else found
+
+
+def placements(self: Tensor) -> tuple[Placement, ...]:
+    return placements_of(_of(self, "placements"), device_mesh(self))
+
+
+def _of(tensor: Tensor, name: str) -> NamedSharding:
+    sharding = found_sharding(tensor)
+    if sharding is None:
+        raise AttributeError(f"{type(tensor).__name__!r} object has no attribute {name!r}")
+    return sharding
+
+
+def _redistribute(
+    tensor: Tensor,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+    *,
+    async_op: bool = False,
+    forward_dtype: Any = None,
+    backward_dtype: Any = None,
+) -> Tensor:
+    """The same tensor placed in another way. The gradient goes back to the first one.
+
+    Raises:
+        RuntimeError: without placements.
+        NotImplementedError: for ``forward_dtype`` and ``backward_dtype``.
+    """
+    if placements is None:
+        raise RuntimeError("placements is needed for redistribute!")
+    if (forward_dtype, backward_dtype) != (None, None):
+        raise NotImplementedError(
+            "redistribute(forward_dtype=, backward_dtype=) is not supported: use Tensor.to"
+        )
+    own = _of(tensor, "redistribute")
+    mesh = (
+        mesh_of(device_mesh) if device_mesh is not None else _meshes.get(own) or mesh_of(cast(Mesh, own.mesh))
+    )
+    return moved(tensor, _sharding(mesh, placements, tensor.dim()), own)
+
+
+def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
+    """The whole on every device, as an ordinary tensor."""
+    own = _of(tensor, "full_tensor")
+    everywhere = NamedSharding(own.mesh, jax.sharding.PartitionSpec())
+    return _constrain.run((tensor, everywhere, own), {})
+
+
+def _to_local(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
+    """The part of this process: of all its devices together.
+
+    Raises:
+        NotImplementedError: for a tensor that requires a gradient in several processes.
+    """
+    _of(tensor, "to_local")
+    if jax.process_count() == 1:
+        return tensor.view_as(tensor)
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return wrap(_local_part(tensor._value))
+
+
+def _local_part(value: Any) -> Any:
+    """What this process has of a global array, as an array of its own: its shards, which have one shape, in a grid."""
+    shards = {tuple([part.start or 0 for part in s.index]): s.data for s in value.addressable_shards}
+    starts = [sorted({start[d] for start in shards}) for d in range(value.ndim)]
+    size = next(iter(shards.values())).shape
+    out = np.empty([len(some) * n for some, n in zip(starts, size, strict=True)], value.dtype)
+    for start, data in shards.items():
+        at = [some.index(k) * n for some, k, n in zip(starts, start, size, strict=True)]
+        out[tuple([slice(k, k + n) for k, n in zip(at, size, strict=True)])] = np.asarray(data)
+    return executor.current.place(out)
+
+
+class _Method:
+    """A method that only tensors on a mesh have."""
+
+    def __init__(self, fn: Callable[..., Any], name: str) -> None:
+        self.fn, self.name = fn, name
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        if tensor is None:
+            return self.fn
+        _of(tensor, self.name)
+        return self.fn.__get__(tensor)
+
+
+attach(device_mesh=property(device_mesh), placements=property(placements))  # type: ignore[arg-type]
+for _name, _fn in {"redistribute": _redistribute, "full_tensor": _full_tensor, "to_local": _to_local}.items():
+    _fn.__name__ = _name
+    _fn.__qualname__ = f"DTensor.{_name}"
+    setattr(Tensor, _name, _Method(cast(Any, _fn), _name))
+
+
+def distribute_tensor(
+    tensor: Tensor,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+    *,
+    src_data_rank: int | None = 0,
+) -> Tensor:
+    """A tensor on a mesh with the values of this one.
+
+    Args:
+        tensor: a leaf, or a tensor without a history.
+        device_mesh: a `DeviceMesh` or a `jax.sharding.Mesh`; that of the ``with`` block unless given.
+        placements: one for each dimension of the mesh; by default each device has the whole.
+        src_data_rank: in several processes, whose values count; None: each has the right ones already.
+
+    Raises:
+        RuntimeError: the tensor has a history.
+        ValueError: the placements are not as many as the dimensions of the mesh; the tensor is distributed already in
+            another way; a dimension is not divisible.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.tensor.html#torch.distributed.tensor.distribute_tensor
+    """
+    mesh = mesh_of(device_mesh)
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!"
+        )
+    sharding = _sharding(mesh, placements, tensor.dim())
+    have = sharding_of(tensor._storage) if tensor._view is None else None
+    if have is not None:
+        if have == sharding or have.is_equivalent_to(sharding, tensor.dim()):
+            return tensor
+        raise ValueError(
+            f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements "
+            f"{list(placements or ())}. do you want to call `redistribute` instead?"
+        )
+    placed.check(tensor.shape, sharding)
+    value = tensor._aval() if tensor.is_meta else tensor._look()
+    if src_data_rank is not None and jax.process_count() > 1 and not tensor.is_meta:
+        from jax.experimental import multihost_utils
+
+        value = multihost_utils.broadcast_one_to_all(np.asarray(value), jax.process_index() == src_data_rank)
+    made = wrap(placed.Placed(placed.brought(value, sharding), sharding))
+    made._requires_grad = tensor.requires_grad
+    return made
+
+
+def distribute_module(
+    module: Module,
+    device_mesh: DeviceMesh | None = None,
+    partition_fn: Callable[[str, Module, DeviceMesh], None] | None = None,
+    input_fn: Callable[[Module, Any, DeviceMesh], Any] | None = None,
+    output_fn: Callable[[Module, Any, DeviceMesh], Any] | None = None,
+) -> Module:
+    """Put a module on a mesh, in place: parameters and buffers that ``partition_fn`` leaves are the same everywhere.
+
+    Args:
+        module: the module.
+        device_mesh: the mesh.
+        partition_fn: called for every submodule with its name; it may replace parameters by distributed ones.
+        input_fn, output_fn: called before and after each call of the module, with the inputs (or the result), which
+            they may replace.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.tensor.html#torch.distributed.tensor.distribute_module
+    """
+    mesh = mesh_of(device_mesh)
+    for name, part in module.named_modules():
+        if partition_fn is not None:
+            partition_fn(name, part, mesh)
+        replicate(part, mesh)
+    if input_fn is not None:
+        module.register_forward_pre_hook(lambda mod, inputs: input_fn(mod, inputs, mesh))
+    if output_fn is not None:
+        module.register_forward_hook(lambda mod, inputs, outputs: output_fn(mod, outputs, mesh))
+    return module
+
+
+def replicate(module: Module, mesh: DeviceMesh) -> None:
+    """Have every device of the mesh hold the parameters and buffers of a module (not those of its submodules)."""
+    for key, param in module._parameters.items():
+        if param is not None and sharding_of(param._storage) is None:
+            module.register_parameter(
+                key, Parameter(distribute_tensor(param.data, mesh), param.requires_grad)
+            )
+    for key, buffer in module._buffers.items():
+        if buffer is not None and sharding_of(buffer._storage) is None:
+            module._buffers[key] = distribute_tensor(buffer, mesh)
+
+
+def _made(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def make(
+        *size: Any,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        requires_grad: bool = False,
+        **kwargs: Any,
+    ) -> Tensor:
+        made = distribute_tensor(fn(*size, **kwargs), device_mesh, placements, src_data_rank=None)
+        return made.requires_grad_(requires_grad)
+
+    make.__name__ = make.__qualname__ = fn.__name__
+    make.__doc__ = f"""As `torch.{fn.__name__}`, on a mesh; the last two arguments are those of `distribute_tensor`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.tensor.html
+    """
+    return make
+
+
+empty, full, ones, rand, randn, zeros = map(
+    _made, (creation.empty, creation.full, creation.ones, function("rand"), function("randn"), creation.zeros)
+)

@@ -1,0 +1,109 @@
+"""How a tensor lies along a dimension of a mesh: `Shard`, `Replicate`, `Partial`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jax.sharding import NamedSharding, PartitionSpec
+
+from ..device_mesh import DeviceMesh
+
+__all__ = ["Partial", "Placement", "Replicate", "Shard", "placements_of", "sharding_for"]
+
+
+class Placement:
+    """How a tensor lies along one dimension of a mesh."""
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether it is split, along a certain dimension of the tensor if that is given."""
+        return isinstance(self, Shard) and (dim is None or self.dim == dim)
+
+    def is_replicate(self) -> bool:
+        """Whether every position has the whole."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Whether the positions have summands of it."""
+        return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
+
+
+@dataclass(frozen=True)
+class Shard(Placement):
+    """The tensor is split along its dimension ``dim``, into parts of one size.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.tensor.html#torch.distributed.tensor.placement_types.Shard
+    """
+
+    dim: int
+
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
+
+@dataclass(frozen=True)
+class Replicate(Placement):
+    """Every position of the mesh's dimension has the whole tensor.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.tensor.html#torch.distributed.tensor.placement_types.Replicate
+    """
+
+    def __str__(self) -> str:
+        return "R"
+
+
+@dataclass(frozen=True)
+class Partial(Placement):
+    """Each position has a part of a sum that is still to be made, or of another reduction.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.tensor.html#torch.distributed.tensor.placement_types.Partial
+    """
+
+    reduce_op: str = "sum"
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
+
+
+def sharding_for(mesh: DeviceMesh, placements: Sequence[Placement] | None, ndim: int) -> NamedSharding:
+    """The `jax.sharding.NamedSharding` of a tensor with so many dimensions that is placed so on a mesh.
+
+    Raises:
+        ValueError: there is not one placement for each dimension of the mesh.
+        AssertionError: a placement splits a dimension that the tensor has not.
+        NotImplementedError: for `Partial`.
+    """
+    placements = tuple(placements) if placements is not None else (Replicate(),) * mesh.ndim
+    if len(placements) != mesh.ndim:
+        raise ValueError(
+            "`placements` must have the same length as `device_mesh.ndim`! "
+            f"Found placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}."
+        )
+    axes: list[list[str]] = [[] for _ in range(ndim)]
+    for axis, placement in zip(mesh.axes, placements, strict=True):
+        if isinstance(placement, Shard):
+            if not -ndim <= placement.dim < ndim:
+                raise AssertionError(f"Sharding dim {placement.dim} greater than tensor ndim {ndim}")
+            axes[placement.dim].append(axis)
+        elif isinstance(placement, Partial):
+            raise NotImplementedError(
+                "a tensor with the placement Partial is not supported outside of local_map: a tensor here is the "
+                "whole one, and a sum is made where it is written. Use Replicate() or Shard(dim)"
+            )
+    spec = [None if not names else names[0] if len(names) == 1 else tuple(names) for names in axes]
+    while spec and spec[-1] is None:
+        spec.pop()
+    return NamedSharding(mesh.jax_mesh, PartitionSpec(*spec))
+
+
+def placements_of(sharding: NamedSharding, mesh: DeviceMesh) -> tuple[Placement, ...]:
+    """The placements on a mesh that a sharding says."""
+    at: dict[Any, int] = {}
+    for d, names in enumerate(sharding.spec):
+        for name in () if names is None else (names,) if isinstance(names, str) else names:
+            at[name] = d
+    return tuple([Shard(at[axis]) if axis in at else Replicate() for axis in mesh.axes])
