@@ -185,6 +185,8 @@ def test_copies_and_zeros_like_lie_as_their_model(mesh: Mesh) -> None:
     net = shard(nn.Linear(8, 16), {"weight": P("x")}, mesh)
     check(copy.deepcopy(net).weight, mesh, P("x"))
     check(ft.zeros_like(net.weight), mesh, P("x"))
+    check(net.weight.to(ft.float16), mesh, P("x"))
+    check(copy.deepcopy(net).double().weight, mesh, P("x"))
     average = ft.optim.swa_utils.AveragedModel(net)
     average.update_parameters(net)
     check(average.module.weight, mesh, P("x"))
