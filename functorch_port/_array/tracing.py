@@ -121,9 +121,13 @@ def in_jax() -> bool:
 turn = threading.RLock()
 
 
-#: How many of Python's threads there are beside the main one. If there are none nobody need wait for the `turn`.
-#: (`threading.active_count` takes ten times as long, and does not know all.)
-others = _thread._count
+#: how many threads of the library there are that never see a Tensor
+own = 0
+
+
+def others() -> bool:
+    """Whether there are threads beside the main one. If there are none nobody need wait for the `turn`."""
+    return _thread._count() > own  # `threading.active_count` takes ten times as long, and does not know all
 
 
 def is_local() -> bool:

@@ -55,7 +55,7 @@ class CpuExecutor(Executor):
                         return values, found, None if mask is None else NEW
                 elif not waiting.are_too_many():
                     call = Call(plan, values)
-                    outs = call.outputs(plan.shapes(values))
+                    outs = call.outputs(plan.shapes(values, kind))
                     if mask is not None:
                         return values, outs, call
                     call.number = next(_sequence)
@@ -154,8 +154,10 @@ class CpuExecutor(Executor):
 
 def _are_new(tensors: Sequence[Any]) -> bool:
     """Whether one of them was made by what has not come before."""
-    nodes = [t._grad_fn for t in tensors if t.__class__ is Tensor]
-    return any([node is not None and node.kept is NEW for node in nodes])  # noqa: C419 (faster)
+    for t in tensors:  # noqa: SIM110 (faster)
+        if t.__class__ is Tensor and t._grad_fn is not None and t._grad_fn.kept is NEW:
+            return True
+    return False
 
 
 # They lead to modules that `import functorch_port` does not load.

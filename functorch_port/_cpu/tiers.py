@@ -156,9 +156,9 @@ class _Compiler:
     """The thread that compiles.
 
     Attributes:
-        thread: None before it is needed, and after a fork.
+        thread: None while there is nothing to do: as long as it is there, others wait for a `turn`.
         work: what it has to do, in order; what it does now is the first.
-        more: tells that there is more, and that something was done.
+        more: tells that something was done.
         ends: whether the process does.
     """
 
@@ -186,24 +186,21 @@ def compiled_later(run: Callable[[], Any], done: Callable[[], Any]) -> None:
         if _Compiler.ends:
             return
         _Compiler.work.append(work)
-        _Compiler.more.notify_all()
         if _Compiler.thread is None:
             _Compiler.thread = threading.Thread(target=_compile, name="functorch_port compiles", daemon=True)
             _Compiler.thread.start()
 
 
 def _compile() -> None:
-    while True:
-        with _Compiler.more:
-            while not (_Compiler.work or _Compiler.ends):
-                _Compiler.more.wait()
-            if _Compiler.ends:
-                return
+    me = threading.current_thread()
+    while _Compiler.thread is me:
         try:
             _Compiler.work[0]()
         finally:
             with _Compiler.more:
                 _Compiler.work.popleft()
+                if not _Compiler.work or _Compiler.ends:
+                    _Compiler.thread = None
                 _Compiler.more.notify_all()
 
 
@@ -222,11 +219,9 @@ def wait() -> None:
 @atexit.register
 def _end() -> None:
     """Wait for what is compiled now, and for the thread: Python may not cut it off in the middle of XLA."""
-    with _Compiler.more:
-        _Compiler.ends = True
-        _Compiler.more.notify_all()
-    if _Compiler.thread is not None:
-        _Compiler.thread.join()
+    thread, _Compiler.ends = _Compiler.thread, True
+    if thread is not None:
+        thread.join()
 
 
 def _after_fork() -> None:

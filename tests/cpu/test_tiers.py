@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import torch
@@ -359,6 +360,32 @@ def test_a_training_step_that_comes_often_is_one_program(
     before = len(programs._programs)
     np.testing.assert_allclose(trained(ft), trained(torch), 1e-4)
     assert len(programs._programs) > before
+
+
+def test_the_step_that_is_compiled_in_the_background_is_the_one_that_is_called(
+    tuned: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    tuned(compilation_time=1.0, compilation_each=0.0)
+    net = ft.nn.Linear(81, 82)
+    optimizer = ft.optim.Adam(net.parameters())
+    for p in net.parameters():
+        p.grad = ft.ones_like(p)
+    with jax.log_compiles():
+        optimizer.step()
+        tiers.wait()
+        assert "Compiling jit(adam_rule_step)" in caplog.text
+        caplog.clear()
+        optimizer.step()
+    assert "adam_rule_step" not in caplog.text
+
+
+def test_a_thread_that_has_compiled_is_gone(impatient: None, tuned: Callable[..., None]) -> None:
+    tuned(background=True)
+    x = ft.ones(303, 98)
+    for _ in range(9):
+        x.sin().exp().sum(0).numpy()
+    tiers.wait()
+    assert tiers._Compiler.thread is None
 
 
 @pytest.mark.parametrize("size", [20, 300])

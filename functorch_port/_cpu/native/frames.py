@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._array import tracing
 from ..._base.tuning import tuning
 from . import ffi
 
@@ -196,6 +197,7 @@ def _pool() -> SimpleQueue[tuple[int, int]]:
     with _lock:
         if _tasks is None:
             _tasks = SimpleQueue()
+            tracing.own += ffi.cores() - 1
             for k in range(ffi.cores() - 1):
                 threading.Thread(target=_run, args=(_tasks,), name=f"functorch_port-{k}", daemon=True).start()
         return _tasks
@@ -210,6 +212,8 @@ def _run(tasks: SimpleQueue[tuple[int, int]]) -> None:
 def _after_fork() -> None:
     """A child process has none of its parent's threads."""
     global _lock, _tasks
+    if _tasks is not None:
+        tracing.own -= ffi.cores() - 1
     _lock, _tasks = threading.Lock(), None
 
 
