@@ -77,15 +77,14 @@ class Family:
         kind: list[Any] = []
         sizes: dict[int, int] = {}
         for v in values:
-            shape = getattr(v, "shape", None)
-            if shape is None:
+            if v.__class__ in NUMBERS:
                 kind.append(v.__class__)
                 continue
             kind.append(v.dtype)
-            for n in shape:
-                kind.append(n if not 1 < n <= MOST else _SIZE + sizes.setdefault(n, len(sizes)))
+            for n in v.shape:
+                kind.append(_SIZE + sizes.setdefault(n, len(sizes)) if 1 < n <= MOST else n)
         for n in numbers:
-            kind.append(n if not 1 < n <= MOST else _SIZE + sizes.setdefault(n, len(sizes)))
+            kind.append(_SIZE + sizes.setdefault(n, len(sizes)) if 1 < n <= MOST else n)
         key = tuple(kind)
         known = self._known.get(key)
         if known is None:
