@@ -77,14 +77,15 @@ class Family:
         kind: list[Any] = []
         sizes: dict[int, int] = {}
         for v in values:
-            if v.__class__ in NUMBERS:
+            shape = getattr(v, "shape", None)
+            if shape is None:
                 kind.append(v.__class__)
                 continue
             kind.append(v.dtype)
-            for n in v.shape:
-                kind.append(_SIZE + sizes.setdefault(n, len(sizes)) if 1 < n <= MOST else n)
+            for n in shape:
+                kind.append(n if not 1 < n <= MOST else _SIZE + sizes.setdefault(n, len(sizes)))
         for n in numbers:
-            kind.append(_SIZE + sizes.setdefault(n, len(sizes)) if 1 < n <= MOST else n)
+            kind.append(n if not 1 < n <= MOST else _SIZE + sizes.setdefault(n, len(sizes)))
         key = tuple(kind)
         known = self._known.get(key)
         if known is None:
