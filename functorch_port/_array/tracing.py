@@ -121,13 +121,9 @@ def in_jax() -> bool:
 turn = threading.RLock()
 
 
-#: how many threads of the library there are that never see a Tensor
-own = 0
-
-
-def others() -> bool:
-    """Whether there are threads beside the main one. If there are none nobody need wait for the `turn`."""
-    return _thread._count() > own  # `threading.active_count` takes ten times as long, and does not know all
+#: How many of Python's threads there are beside the main one. If there are none nobody need wait for the `turn`.
+#: (`threading.active_count` takes ten times as long, and does not know all.)
+others = _thread._count
 
 
 def is_local() -> bool:
