@@ -18,6 +18,7 @@ if not _settings.PLAIN:
 from . import autograd as autograd
 from . import ops as _ops
 from ._base import cache as _cache
+from ._base import collector as _collector
 from ._base import dtypes as _dtypes
 from ._base import inside as _inside
 from ._base import layout as _layout
@@ -264,3 +265,6 @@ def __getattr__(name: str) -> _Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_SUBMODULES})
+
+
+_collector.pass_over()  # in the end, so that all of the import is passed over

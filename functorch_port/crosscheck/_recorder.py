@@ -252,6 +252,7 @@ def _names(optimizer: Any, lib: Any) -> list[list[str]]:
     """The names of each group's parameters: those in a live module, else the group and index."""
     wanted = {id(p) for group in optimizer.param_groups for p in group["params"]}
     tables: list[tuple[int, int, int, str, dict[int, str]]] = []
+    gc.unfreeze()  # a model may be older than this library, whose import freezes what there is
     for thing in gc.get_objects():
         if issubclass(type(thing), lib.nn.Module):
             table = {id(p): name for name, p in thing.named_parameters() if id(p) in wanted}
