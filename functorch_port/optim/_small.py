@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from math import prod
 from typing import Any, TypeAlias
 
-import jax
-import numpy as np
-
 from .._array.donation import is_one_cpu
-from .._array.joint import Joint, kind_of
+from .._array.joint import Joint, default_sharding, kind_of
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from ._scalars import host_number
@@ -25,12 +21,7 @@ Entry: TypeAlias = tuple[Tensor, Tensor, dict[str, Any]]
 def place_of(tensor: Tensor) -> Any:
     """The sharding of a tensor's array, or what that has once it leaves the host."""
     sharding = kind_of(tensor._storage)[2]
-    return _default_sharding() if sharding is None else sharding
-
-
-@cache
-def _default_sharding() -> Any:
-    return jax.device_put(np.zeros(())).sharding
+    return default_sharding() if sharding is None else sharding
 
 
 def by_numbers(names: Sequence[str], entries: Iterable[Entry]) -> list[list[Entry]]:
