@@ -25,7 +25,7 @@ from .._base.tuning import tuning
 from . import executor, placing, tracing
 from .donation import at_once
 from .storage import Storage
-from .value import Value
+from .value import HOST, Value
 
 __all__ = ["Joint", "Part", "cut", "default_sharding", "join", "joined_again", "kind_of", "operations"]
 
@@ -174,8 +174,8 @@ def kind_of(cell: Storage) -> tuple[Any, Any, Any, bool]:
 
 
 def _kind(array: Any) -> tuple[Any, Any, Any, bool]:
-    there = (array.sharding, array.committed) if isinstance(array, jax.Array) else (None, False)
-    return (array.shape, array.dtype, *there)
+    there = array.__class__ not in HOST and isinstance(array, jax.Array)  # the first is faster
+    return (array.shape, array.dtype, *((array.sharding, array.committed) if there else (None, False)))
 
 
 @cache

@@ -587,15 +587,14 @@ def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None
     """
     like = param._look()
     value = placing.as_array(value)
-    if jnp.iscomplexobj(like):
+    if like.dtype.kind == "c":
         value = value + 1j * value
     if isinstance(like, jax.core.Tracer) or isinstance(value, jax.Array):
         return Tensor._wrap(jnp.full_like(like, value, shape=shape))
     filled = np.full(like.shape if shape is None else shape, value, like.dtype)
     if isinstance(like, jax.Array) and like.committed:  # XLA would compile again if only this were not
         return Tensor._wrap(placing.put(filled, like.sharding))
-    with tracing.x64():
-        return Tensor._wrap(executor.current.place(filled))
+    return Tensor._wrap(filled if executor.current.leaves(filled) else placing.put(filled))
 
 
 def to_scalar(x: Any) -> Any:
