@@ -103,8 +103,10 @@ class CpuExecutor(Executor):
         return super().view(plan, values)
 
     def place(self, array: np.ndarray) -> Any:
-        keeps = numpy_programs.may_keep if tiers.are_used() else numpy_programs.keeps
-        return array if keeps(array) else super().place(array)
+        return array if self.leaves(array) else super().place(array)
+
+    def leaves(self, array: Any) -> bool:
+        return numpy_programs.may_keep(array) if tiers.are_used() else numpy_programs.keeps(array)
 
     def keeps_on_host(self, array: Any) -> bool:
         return numpy_programs.keeps(array)
