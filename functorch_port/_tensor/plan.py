@@ -113,11 +113,7 @@ class Plan:
         return out, (_kept_plan(kept.residuals), [*values, *kept.arrays])
 
     def shapes(self, values: Sequence[Any], kind: Any = None) -> Any:
-        """Shapes and dtypes of the results for such values; they do not depend on the numbers among them.
-
-        Args:
-            kind: the values' own shapes and dtypes, if these are known.
-        """
+        """Shapes and dtypes of the results for such values, or of this ``kind``; numbers among them do not matter."""
         if self.eager:
             raise NotImplementedError(
                 f"{self.name}: the shape of the result depends on values, which tensors on the meta device have not"
