@@ -14,7 +14,7 @@ import jax
 from .._array import tracing
 from .._array.limits import Latest, tidy
 from .._array.sizes import SmallSize
-from .._base import config, dtypes, inside, modes, settings, watch
+from .._base import config, dtypes, inside, modes, progress, settings, watch
 from .._base.bounded import Bounded
 from .._base.jaxprs import count_of
 from .._base.tuning import tuning
@@ -122,6 +122,7 @@ class Compiled:
             autocast.key() if autocast.enabled else None,
             *signature,
         )
+        progress.made("a compiled call")
         last = self._last
         if key != last[0]:  # to compare takes less than a hash
             last = self._find(key, leaves)
