@@ -176,15 +176,14 @@ def init_process_group(
         if rank < 0 or world_size < 1:
             raise AssertionError("world_size must be positive if using store" if world_size < 1 else
                                  "rank must be non-negative if using store")  # fmt: skip
-    elif init_method is None and rank == -1 and "RANK" not in os.environ:
-        connection = _connection.connect_by_cluster(timeout)
-    if connection is None and _connection.made is not None and (init_method or "env://").startswith("env://"):
-        connection = _connection.connect(  # the launcher's, or that of a group that was destroyed
-            _connection.made.store,
-            _connection.made.rank if rank == -1 else rank,
-            _connection.made.size if world_size == -1 else world_size,
-            timeout,
+    there = _connection.made
+    if there is not None:  # the launcher's, or that of a group that was destroyed
+        rank = there.rank if rank == -1 else rank
+        connection = _connection.connect(
+            there.store, rank, there.size if world_size == -1 else world_size, timeout
         )
+    elif store is None and init_method is None and rank == -1 and "RANK" not in os.environ:
+        connection = _connection.connect_by_cluster(timeout)
     if connection is None:
         if store is None:
             store, rank, world_size = next(

@@ -163,10 +163,10 @@ def _job(options: argparse.Namespace) -> _Job:
     grace = options.shutdown_timeout
     if grace is None:
         grace = float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "10"))
+    processes = _processes(options.nproc_per_node)
     what = options.words[0]
     if not options.module and what != "-" and not os.path.exists(what):
         raise ValueError(f"can't open file {what!r}: no such file or directory")
-    processes = _processes(options.nproc_per_node)
     name = options.rdzv_id or str(uuid.uuid4())
     return _Job(
         processes,
@@ -556,6 +556,7 @@ class _Attempt:
         """End the processes that run: SIGTERM, and SIGKILL after a while, as a program may keep SIGTERM for itself."""
         for worker in self._running():
             worker.signal(signal.SIGTERM)
+            worker.signal(signal.SIGCONT)  # one that is stopped takes signals then
         end = time.monotonic() + self.job.grace
         while time.monotonic() < end and any(self._running()):
             self._print(0.05)

@@ -3,10 +3,11 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: before a script: what most need
 HEAD = """
-import os, sys, time, json
+import json, os, signal, sys, time
 from datetime import timedelta
 import torch
 import torch.distributed as dist
@@ -51,6 +52,18 @@ def environment(**more: str) -> dict[str, str]:
         if not key.startswith(("PYTEST", "TORCH", "XLA_FLAGS"))
     }
     return {**kept, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT), "NPROC": "32", **more}
+
+
+@pytest.fixture
+def port() -> Callable[[], int]:
+    """Gives a port that nobody listens at."""
+
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return probe.getsockname()[1]
+
+    return find
 
 
 @pytest.fixture
@@ -109,6 +122,21 @@ def _ended(process: subprocess.Popen[str], timeout: float = 100) -> Ended:
 def ended() -> Callable[..., Ended]:
     """Waits for a process."""
     return _ended
+
+
+@pytest.fixture
+def plain(started: Any, script: Any, port: Callable[[], int]) -> Callable[..., list[Ended]]:
+    """``plain(text)`` runs a script without the launcher, with arguments: a URL to meet at, and the rank."""
+
+    def run(
+        text: str, ranks: Sequence[int] = (0, 1), variables: Sequence[dict[str, str]] = ()
+    ) -> list[Ended]:
+        command = [sys.executable, "-m", "functorch_port", "run", script(text), f"tcp://localhost:{port()}"]
+        more = variables or [{}] * len(ranks)
+        processes = [started([*command, str(rank)], **own) for rank, own in zip(ranks, more, strict=True)]
+        return [_ended(process) for process in processes]
+
+    return run
 
 
 @pytest.fixture
