@@ -1,6 +1,6 @@
 """Tells a watchdog that the program goes on: an optimizer's step, a compiled call, a collective.
 
-The launcher starts processes with a watcher (see `distributed.worker`); in all others this costs a comparison.
+The launcher starts processes with a watcher (see `distributed._worker`); in all others this costs a comparison.
 """
 
 from __future__ import annotations

@@ -22,33 +22,23 @@ from functorch_port._tensor.tensor import Tensor
 from . import _connection
 from ._group import ProcessGroup, Work, described, new_tensor, refuse_in_traces, value_of, write
 from ._reduce_op import Backend, ReduceOp, premul_sum
-from ._store import (
-    DistBackendError,
-    DistError,
-    DistNetworkError,
-    DistStoreError,
-    FileStore,
-    HashStore,
-    PrefixStore,
-    Store,
-    TCPStore,
-)
+from ._store import DistBackendError, DistStoreError, PrefixStore, Store
 from ._table import Late, Lost
 from .constants import default_pg_timeout
 from .rendezvous import rendezvous
 
 __all__ = [
-    "Backend", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore", "GroupMember",
-    "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "ReduceOp", "Store", "TCPStore", "Work", "all_gather",
-    "all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_reduce", "all_to_all",
-    "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list", "default_pg_timeout",
-    "destroy_process_group", "gather", "gather_object", "get_backend", "get_backend_config", "get_global_rank",
-    "get_group_rank", "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size",
-    "group", "init_process_group", "irecv", "is_available", "is_backend_available", "is_gloo_available",
-    "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available",
-    "is_xccl_available", "isend", "monitored_barrier", "new_group", "new_subgroups", "new_subgroups_by_enumeration",
-    "recv", "recv_object_list", "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor",
-    "rendezvous", "scatter", "scatter_object_list", "send", "send_object_list", "supports_complex",
+    "Backend", "DistStoreError", "GroupMember", "P2POp", "PrefixStore", "ProcessGroup", "ReduceOp", "Store",
+    "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_reduce",
+    "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list",
+    "default_pg_timeout", "destroy_process_group", "gather", "gather_object", "get_backend",
+    "get_backend_config", "get_global_rank", "get_group_rank", "get_node_local_rank", "get_pg_count",
+    "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_process_group", "irecv",
+    "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
+    "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend", "monitored_barrier",
+    "new_group", "new_subgroups", "new_subgroups_by_enumeration", "recv", "recv_object_list", "reduce",
+    "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "rendezvous", "scatter",
+    "scatter_object_list", "send", "send_object_list", "supports_complex",
 ]  # fmt: skip
 
 _NO_GROUP = "Default process group has not been initialized, please make sure to call init_process_group."
@@ -70,11 +60,6 @@ _count = 0
 
 
 # ------------------------------------------------------------------ what there is
-
-
-def is_available() -> bool:
-    """Return True."""
-    return True
 
 
 def is_initialized() -> bool:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from ._store import DistError, PrefixStore, TCPStore
 from ._table import Late
 
-__all__ = ["DESCRIPTION", "EPILOG", "add_to", "get_args_parser", "main", "run"]
+__all__ = ["get_args_parser", "main", "run"]
 
 DESCRIPTION = """\
 Run an unchanged PyTorch script in several processes, with torchrun's arguments and environment variables (RANK,
@@ -374,7 +374,7 @@ class _Attempt:
             "progress": str(worker.progress_file) if options.watchdog else None,
         }
         command = [
-            sys.executable, "-m", f"{__package__}.worker", json.dumps(told),
+            sys.executable, "-m", f"{__package__}._worker", json.dumps(told),
             "module" if options.module else "script", *options.words,
         ]  # fmt: skip
         worker.process = subprocess.Popen(

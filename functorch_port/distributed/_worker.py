@@ -1,4 +1,4 @@
-"""A process of the launcher: ``python -m functorch_port.distributed.worker OPTIONS [-m|-c] SCRIPT ...``.
+"""A process of the launcher: ``python -m functorch_port.distributed._worker OPTIONS [-m|-c] SCRIPT ...``.
 
 ``OPTIONS`` is JSON that `run` writes: a pipe that ends with the launcher, files for the error and for signs of
 progress. The process connects to the others before the script begins, so a script may make tensors first.
