@@ -4,31 +4,24 @@ import json
 import sys
 from pathlib import Path
 
-CASES = Path(__file__).with_name("collective_cases.py")
+import pytest
 
 
-def test_equal_torch(tmp_path, started, launching, ended):
-    ours = started(launching(str(CASES), f"{tmp_path}/ours"))
-    theirs = started(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc-per-node=2",
-            str(CASES),
-            f"{tmp_path}/torch",
-        ]
+@pytest.mark.parametrize(("cases", "count"), [("collective_cases", 170), ("nn_cases", 6)])
+def test_equal_torch(tmp_path, started, launching, ended, cases, count):
+    script = str(Path(__file__).with_name(f"{cases}.py"))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    ours, theirs = (
+        started(launching(script, f"{tmp_path}/ours")),
+        started([*torchrun, script, f"{tmp_path}/torch"]),
     )
     for process in (theirs, ours):
         found = ended(process)
         assert found.status == 0, found.err
     for rank in range(2):
         left, right = (json.loads((tmp_path / f"{name}{rank}").read_text()) for name in ("ours", "torch"))
-        assert len(right) > 170
-        different = {
-            name: (left.get(name), right[name]) for name in right if str(left.get(name)) != str(right[name])
-        }
+        assert len(right) >= count
+        different = {n: (left.get(n), right[n]) for n in right if str(left.get(n)) != str(right[n])}
         assert not different
 
 
