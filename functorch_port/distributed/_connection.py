@@ -123,6 +123,7 @@ def connect(store: Store, rank: int, size: int, timeout: timedelta) -> Connectio
         num_processes=size,
         process_id=rank,
         local_device_ids=_own_gpus(),
+        cluster_detection_method="deactivate",  # it would leave a process of SLURM one GPU of all
     )
     made = found
     _at_errors()

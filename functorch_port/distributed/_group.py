@@ -44,8 +44,8 @@ class Work:
         _settle(self._name, [tensor._value for tensor in self._results])
 
     def is_completed(self) -> bool:
-        """Whether `wait` was called: what XLA is still computing, it does not tell."""
-        return self._done
+        """`wait`, as XLA does not tell what it is still computing; returns True."""
+        return self.wait()
 
     def is_success(self) -> bool:
         """Whether the result is there."""
@@ -181,8 +181,20 @@ def _caller() -> str:
 
 
 def value_of(tensor: Tensor) -> Any:
-    """The array of a tensor, on the host if it is there."""
-    return tensor._look()
+    """The array of a tensor, on the host if it is there.
+
+    Raises:
+        NotImplementedError: it is the same array in all processes, or there is none.
+    """
+    if tensor.device.type == "meta":
+        raise NotImplementedError("collectives of tensors on the meta device, which have no data")
+    value = tensor._look()
+    if not getattr(value, "is_fully_addressable", True):
+        raise NotImplementedError(
+            "a collective of a tensor that is a global array: it has the values of all processes already. Reduce it "
+            "with torch's operations (sum, mean), or pass the part of this process"
+        )
+    return value
 
 
 def write(tensor: Tensor, value: Any) -> None:

@@ -6,6 +6,7 @@ A collective is on the tensors of each process, in place where PyTorch's is. The
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pickle
 import warnings
@@ -78,8 +79,8 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Whether there are GPUs, on which XLA uses NCCL."""
-    return jax.default_backend() in ("gpu", "cuda", "rocm")
+    """Whether JAX is installed with CUDA, where XLA uses NCCL. It does not look for GPUs: that makes JAX's backend."""
+    return any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13))
 
 
 def is_mpi_available() -> bool:

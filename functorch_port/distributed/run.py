@@ -20,6 +20,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,8 +43,6 @@ examples
   functorch-port launch --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc 1 train.py
   functorch-port launch --nproc 2 --watchdog 300 --max-restarts 3 train.py
 """
-#: how long the processes of other machines may take to arrive
-_ARRIVAL = 600
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +62,12 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     add("--rdzv-endpoint", metavar="A:P", default="", help="--master-addr and --master-port in one")
     add("--rdzv-backend", metavar="NAME", default="static", help="static or c10d; both are the same here")
     add("--rdzv-id", metavar="ID", default="", help="the job's name")
-    add("--rdzv-conf", metavar="K=V,...", default="", help="timeout=SECONDS and join_timeout=SECONDS count")
+    add(
+        "--rdzv-conf",
+        metavar="K=V,...",
+        default="",
+        help="timeout=SECONDS: how long to wait for machine 0 (600)",
+    )
     add("--standalone", action="store_true", help="one machine, a free port")
     add("--max-restarts", metavar="N", type=int, default=0, help="start all again after a failure, so often")
     add(
@@ -128,6 +132,7 @@ class _Job(NamedTuple):
     name: str
     restarts: int
     grace: float
+    arrival: timedelta
     options: argparse.Namespace
 
 
@@ -168,16 +173,19 @@ def _job(options: argparse.Namespace) -> _Job:
     if not options.module and what != "-" and not os.path.exists(what):
         raise ValueError(f"can't open file {what!r}: no such file or directory")
     name = options.rdzv_id or str(uuid.uuid4())
+    told: dict[str, str] = dict(each.split("=", 1) for each in options.rdzv_conf.split(",") if each)
+    arrival = timedelta(seconds=float(told.get("join_timeout", told.get("timeout", "600"))))
     return _Job(
-        processes,
-        count,
-        options.node_rank,
-        host or "localhost",
-        port,
-        name,
-        options.max_restarts,
-        grace,
-        options,
+        processes=processes,
+        machines=count,
+        machine=options.node_rank,
+        host=host or "localhost",
+        port=port,
+        name=name,
+        restarts=options.max_restarts,
+        grace=grace,
+        arrival=arrival,
+        options=options,
     )
 
 
@@ -211,7 +219,7 @@ def run(options: argparse.Namespace) -> int:
     """Run a job; returns the exit status: 0 if all processes gave 0, else 1."""
     try:
         job = _job(options)
-        store = TCPStore(job.host, job.port, None, job.machine == 0)
+        store = TCPStore(job.host, job.port, None, job.machine == 0, job.arrival)
     except (ValueError, DistError) as error:
         print(f"functorch-port: {error}", file=sys.stderr)
         return 2

@@ -102,6 +102,7 @@ def places():
 
 def copies():
     t = torch.tensor([-0.0, float("nan"), 1e-45, 7.0])
+    normal = torch.tensor([-0.0, float("nan"), 1e-3, 7.0])
     for dtype in (
         "float32",
         "float64",
@@ -114,7 +115,7 @@ def copies():
         "uint8",
     ):
         for src in (0, 1):
-            own = (t if rank == src else torch.full((4,), 3.0)).nan_to_num(5).to(getattr(torch, dtype))
+            own = (normal if rank == src else torch.full((4,), 3.0)).nan_to_num(5).to(getattr(torch, dtype))
             case(f"broadcast {dtype} {src}", lambda: (dist.broadcast(own, src), own))
     own = t.clone() if rank else torch.zeros(4)
     case("broadcast bits", lambda: (dist.broadcast(own, 1), own.view(torch.int32)))

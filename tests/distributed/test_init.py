@@ -20,13 +20,6 @@ def values(found):
     return [json.loads(each.out.splitlines()[-1]) for each in found]
 
 
-def test_tcp(plain):
-    found = plain(
-        "rank = int(sys.argv[2])\ndist.init_process_group('gloo', sys.argv[1], rank=rank, world_size=2)" + ALL
-    )
-    assert values(found) == [[3, 0, 2], [3, 1, 2]]
-
-
 def test_tcp_with_a_query_and_again(plain):
     found = plain(
         """
