@@ -17,6 +17,7 @@ from functorch_port import launcher
 from functorch_port._array import tracing
 from functorch_port._base import cache, settings
 from functorch_port.crosscheck import _command as crosscheck
+from functorch_port.distributed import run as launch
 from functorch_port.interchange import _command as files
 from functorch_port.version import __version__, torch_release
 
@@ -35,6 +36,7 @@ _EPILOG = """\
 examples:
   functorch-port run train.py --epochs 3 --lr 0.1     everything after the script is the script's
   functorch-port run -m mypackage.train --epochs 3    as `python -m`
+  functorch-port launch --nproc 2 train.py            in several processes, as torchrun
   functorch-port crosscheck --optimizer AdamW         compare the updates with PyTorch's and optax's
   functorch-port inspect model.safetensors            show the content of a checkpoint
   functorch-port convert model.pt model.safetensors   convert a checkpoint to another format
@@ -88,6 +90,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     launcher.add_to(run)
 
+    launch.add_to(
+        commands.add_parser(
+            "launch",
+            help="run a script in several processes",
+            description=launch.DESCRIPTION,
+            epilog=launch.EPILOG,
+            formatter_class=raw,
+            allow_abbrev=False,
+        )
+    )
+
     crosscheck.add_to(commands)
     files.add_to(commands)
 
@@ -110,6 +123,8 @@ def main(argv: list[str] | None = None) -> int:
         facts = info()
         print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
         return 0
+    if options.command == "launch":
+        return launch.run(options)
     if options.command == "crosscheck":
         return crosscheck.main(options)
     if options.command in ("convert", "inspect"):

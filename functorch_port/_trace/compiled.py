@@ -16,7 +16,7 @@ from .._array.limits import Latest, tidy
 from .._array.placed import sharding_of
 from .._array.sizes import SmallSize
 from .._array.value import VALUES
-from .._base import config, dtypes, inside, modes, settings, watch
+from .._base import config, dtypes, inside, modes, progress, settings, watch
 from .._base.bounded import Bounded
 from .._base.jaxprs import count_of
 from .._base.tuning import tuning
@@ -124,6 +124,7 @@ class Compiled:
             autocast.key() if autocast.enabled else None,
             *signature,
         )
+        progress.made("a compiled call")
         last = self._last
         if key != last[0]:  # to compare takes less than a hash
             last = self._find(key, leaves)

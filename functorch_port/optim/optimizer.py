@@ -17,7 +17,7 @@ import numpy as np
 from .._array import executor, placed, placing, tracing
 from .._array.donation import Before, whole
 from .._array.storage import Storage
-from .._base import alive, dtypes, inside, modes
+from .._base import alive, dtypes, inside, modes, progress
 from .._tensor import grad_mode
 from .._tensor.node import RemovableHandle
 from .._tensor.tensor import Tensor
@@ -106,6 +106,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException:
             modes.put_back(before)
             raise
+        progress.made("an optimizer's step")
         if _step_post_hooks or self._optimizer_step_post_hooks:
             for hook in (*self._optimizer_step_post_hooks.values(), *_step_post_hooks.values()):
                 hook(self, args, kwargs)

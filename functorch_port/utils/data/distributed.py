@@ -9,6 +9,7 @@ import jax
 
 import functorch_port as torch
 from functorch_port._random.generator import Generator
+from functorch_port.distributed import distributed_c10d
 from functorch_port.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -19,8 +20,8 @@ class DistributedSampler(Sampler[int]):
 
     Args:
         dataset: the dataset; it must have a length.
-        num_replicas: number of processes that share the data; default: JAX's process count.
-        rank: index of this process; default: JAX's process index.
+        num_replicas: number of processes that share the data; default: that of the process group, or JAX's count.
+        rank: index of this process; default: that in the process group, or JAX's index.
         shuffle: use a random order, which depends on ``seed`` and the epoch and is the same in all processes.
         seed: see ``shuffle``.
         drop_last: drop the last indices to divide evenly, instead of repeating some.
@@ -40,8 +41,11 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        num_replicas = jax.process_count() if num_replicas is None else num_replicas
-        rank = jax.process_index() if rank is None else rank
+        in_group = distributed_c10d.is_initialized()
+        if num_replicas is None:
+            num_replicas = distributed_c10d.get_world_size() if in_group else jax.process_count()
+        if rank is None:
+            rank = distributed_c10d.get_rank() if in_group else jax.process_index()
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset: Sized = dataset

@@ -1,0 +1,226 @@
+"""`ProcessGroup`: some of the processes, their order, and how they agree on what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import timedelta
+from typing import Any
+
+import jax
+
+from functorch_port._array import tracing
+from functorch_port._base import progress
+from functorch_port._tensor.tensor import Tensor, wrap
+
+from . import _programs
+from ._connection import Connection, _after_another
+from ._store import DistBackendError, PrefixStore, Store
+
+__all__ = ["ProcessGroup", "Work"]
+
+_HERE = os.path.dirname(__file__)
+
+
+class Work:
+    """A collective that was begun; `wait` for its result.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.Work
+    """
+
+    def __init__(self, name: str, results: list[Tensor], source: int = -1) -> None:
+        self._name, self._results, self._source = name, results, source
+        self._done = False
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait until the result is there; returns True."""
+        if not self._done:
+            self._finish()
+            self._done = True
+        return True
+
+    def _finish(self) -> None:
+        _settle(self._name, [tensor._value for tensor in self._results])
+
+    def is_completed(self) -> bool:
+        """`wait`, as XLA does not tell what it is still computing; returns True."""
+        return self.wait()
+
+    def is_success(self) -> bool:
+        """Whether the result is there."""
+        return self._done
+
+    def exception(self) -> None:
+        """None: `wait` raises errors."""
+
+    def result(self) -> list[Tensor]:
+        """The tensors with the result."""
+        return self._results
+
+    def source_rank(self) -> int:
+        """The sender of what was received."""
+        return self._source
+
+    def synchronize(self) -> None:
+        """Wait."""
+        self.wait()
+
+    def get_future(self) -> Any:
+        """Not supported.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("Work.get_future is not supported: call wait()")
+
+
+def _settle(name: str, arrays: list[Any]) -> None:
+    """Wait for arrays of a collective."""
+    progress.made(f"waiting in {name}")
+    try:
+        jax.block_until_ready(arrays)
+    except RuntimeError as error:
+        raise _after_another(
+            f"{name} failed while the processes exchanged data: {error}\nProbably another process has ended: its own "
+            "output has the cause"
+        ) from error
+    progress.made(name)
+
+
+class ProcessGroup:
+    """Some processes of the job; `new_group` and `init_process_group` make it.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.html#groups
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        ranks: list[int],
+        name: str,
+        backend: tuple[str, str],
+        timeout: timedelta,
+        desc: str = "undefined",
+    ) -> None:
+        self._connection, self._ranks, self._backend, self._timeout = connection, ranks, backend, timeout
+        self.group_name, self.group_desc = name, desc
+        self.bound_device_id: Any = None
+        self._calls = 0
+        #: how much was sent to, and received from, each other rank by tag
+        self._sent: dict[tuple[int, int], int] = {}
+        self._received: dict[tuple[int, int], int] = {}
+        self._meshes: dict[str, Any] = {}
+
+    def rank(self) -> int:
+        """The rank of this process in the group."""
+        return self._ranks.index(self._connection.rank)
+
+    def size(self) -> int:
+        """The number of processes."""
+        return len(self._ranks)
+
+    def name(self) -> str:
+        """The name of the backend."""
+        return self._backend[1]
+
+    def get_group_store(self) -> Store:
+        """A store of the group's own."""
+        return PrefixStore(f"group/{self.group_name}/own", self._connection.store)
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set how long a collective waits for the other processes."""
+        self._timeout = timeout
+
+    def agree(self, what: str, extra: Any = None, timeout: timedelta | None = None) -> list[Any]:
+        """Wait until all processes of the group are about to do the same.
+
+        Args:
+            what: the collective, with all that must be the same.
+            extra: of this process; the result has those of all.
+
+        Raises:
+            DistBackendError: another process calls something else, has ended, or does not come in time.
+        """
+        self._calls += 1
+        if self.size() == 1:
+            return [extra]
+        progress.made(f"waiting in {what}")
+        mine = json.dumps([what, _caller(), extra]).encode()
+        found = self._connection.exchange(
+            f"group/{self.group_name}/{self._calls}", self._ranks, mine, timeout or self._timeout, what
+        )
+        theirs = [json.loads(each) for each in found]
+        if any(each[0] != what for each in theirs):
+            calls: dict[str, list[int]] = {}
+            for rank, (call, place, _) in zip(self._ranks, theirs, strict=True):
+                calls.setdefault(f"{call} at {place}", []).append(rank)
+            text = "; ".join(f"rank {', '.join(map(str, ranks))}: {call}" for call, ranks in calls.items())
+            raise DistBackendError(
+                f"the processes call different collectives (number {self._calls} of this group): {text}. All processes "
+                "of a group must make the same calls, in the same order, with the same shapes and dtypes"
+            )
+        progress.made(what)
+        return [each[2] for each in theirs]
+
+    def compute(self, like: Tensor, kind: str, *how: Any, row: Any) -> Any:
+        """What a program of `_programs` gives of the rows of all processes."""
+        platform = "cpu" if like.device.type == "cpu" else jax.default_backend()
+        if platform not in self._meshes:
+            self._meshes[platform] = _programs.mesh_of(tuple(self._ranks), platform)
+        mesh = self._meshes[platform]
+        return _programs.run(mesh, mesh.devices[self.rank()], kind, *how, row=row)
+
+
+def _caller() -> str:
+    """The line of the user's code."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and os.path.dirname(frame.f_code.co_filename) == _HERE:
+        frame = frame.f_back
+    return "?" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def value_of(tensor: Tensor) -> Any:
+    """The array of a tensor, on the host if it is there.
+
+    Raises:
+        NotImplementedError: it is the same array in all processes, or there is none.
+    """
+    if tensor.device.type == "meta":
+        raise NotImplementedError("collectives of tensors on the meta device, which have no data")
+    value = tensor._look()
+    if not getattr(value, "is_fully_addressable", True):
+        raise NotImplementedError(
+            "a collective of a tensor that is a global array: it has the values of all processes already. Reduce it "
+            "with torch's operations (sum, mean), or pass the part of this process"
+        )
+    return value
+
+
+def write(tensor: Tensor, value: Any) -> None:
+    """Write in place; like PyTorch's collectives it is not recorded, and does not count as a write."""
+    tensor.data._set_value(value)
+
+
+def described(tensor: Tensor) -> str:
+    """The dtype and shape, for comparison and errors."""
+    return f"{str(tensor.dtype).removeprefix('torch.')}{[*tensor.shape]}"
+
+
+def refuse_in_traces(name: str) -> None:
+    """Refuse a collective of processes while a function is compiled or transformed.
+
+    Raises:
+        NotImplementedError: something is being traced.
+    """
+    if tracing.overlay or tracing.in_jax():
+        raise NotImplementedError(
+            f"torch.distributed.{name} in a compiled or transformed function: call it outside, between two compiled "
+            "functions, or give the function global arrays (parameters replicated, batch sharded over a mesh), from "
+            "which XLA makes the collectives itself"
+        )
+
+
+def new_tensor(array: Any) -> Tensor:
+    """A tensor of an array."""
+    return wrap(array)

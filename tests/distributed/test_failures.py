@@ -1,0 +1,223 @@
+"""What goes wrong in a job ends it within a bounded time, with an error that says what to do. Real processes."""
+
+import json
+
+import pytest
+
+
+def cause(found):
+    """What the launcher says last."""
+    return found.err[found.err.index("Root Cause") :]
+
+
+LOOP = """
+dist.init_process_group(timeout=timedelta(seconds=60))
+for step in range(1000):
+    if step == 3 and rank == int(sys.argv[1]):
+        %s
+    dist.all_reduce(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_worker(job, rank):
+    """Rank 0 has JAX's coordinator: JAX aborts the others then, which is not shown as the cause."""
+    found = job(LOOP % "os.kill(os.getpid(), 9)", str(rank), status=1)
+    assert found.seconds < 30
+    assert f"rank      : {rank}" in cause(found) and "killed by SIGKILL" in cause(found)
+
+
+def test_a_killed_worker_without_the_launcher(plain):
+    found = plain(
+        """
+dist.init_process_group(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2)
+if sys.argv[2] == "1":
+    os.kill(os.getpid(), 9)
+dist.all_reduce(torch.ones(3))
+"""
+    )
+    assert [each.status for each in found] == [1, -9] and all(each.seconds < 30 for each in found)
+    assert "rank 1 broke off: it crashed, was killed" in found[0].err
+    assert "all_reduce(SUM) of float32[3] cannot be done" in found[0].err
+
+
+def test_a_stopped_worker(job):
+    found = job(LOOP % "os.kill(os.getpid(), signal.SIGSTOP)", "1", options=("--watchdog=4",), status=1)
+    assert found.seconds < 30
+    assert "rank      : 1" in cause(found) and "the process is stopped" in cause(found)
+
+
+def test_a_stuck_worker(job):
+    """The rank that does something else is named, not the one that waits for it; and where it is."""
+    found = job(LOOP % "time.sleep(100)", "1", options=("--watchdog=4",), status=1)
+    assert found.seconds < 30
+    assert "rank      : 1" in cause(found) and "no progress for" in cause(found)
+    assert "script0.py" in cause(found) and "in <module>" in cause(found)
+    assert "last: waiting in all_reduce(SUM) of float32[3]" in found.err
+
+
+def test_progress_keeps_the_watchdog_quiet(job):
+    job(
+        """
+dist.init_process_group()
+p = torch.nn.Parameter(torch.ones(2))
+opt = torch.optim.SGD([p], lr=0.1)
+f = torch.compile(lambda x: x + 1)
+for _ in range(20):
+    time.sleep(0.3)
+    if rank == 0:
+        p.grad = torch.ones(2)
+        opt.step()
+    else:
+        f(p.detach())
+""",
+        options=("--watchdog=4",),
+    )
+
+
+DIFFERENT = {
+    "kind": ("dist.all_reduce(t)", "dist.broadcast(t, 0)"),
+    "shape": ("dist.all_reduce(t)", "dist.all_reduce(t[:1])"),
+    "dtype": ("dist.all_reduce(t)", "dist.all_reduce(t.int())"),
+    "reduction": ("dist.all_reduce(t)", "dist.all_reduce(t, dist.ReduceOp.MAX)"),
+    "source": ("dist.broadcast(t, 0)", "dist.broadcast(t, 1)"),
+    "barrier": ("dist.barrier()", "dist.all_reduce(t)"),
+    "sizes": (
+        "dist.all_to_all_single(t, t, [1, 1], [1, 1])",
+        "dist.all_to_all_single(t[:1], t, [0, 1], [1, 1])",
+    ),
+}
+
+
+def test_different_collectives(job):
+    """Each gives an error on both, and the next collective works. Also after the same kind went well before."""
+    cases = "\n".join(
+        f"""
+for again in range(2):
+    try:
+        if rank == 0:
+            {left}
+        else:
+            {right}
+    except dist.DistBackendError as error:
+        found[{name!r}] = str(error)
+    dist.all_reduce(t)
+    dist.broadcast(t, 0)
+"""
+        for name, (left, right) in DIFFERENT.items()
+    )
+    head = "dist.init_process_group(timeout=timedelta(seconds=30))\nt = torch.ones(2)\nfound = {}\n"
+    found = job(f"{head}{cases}\nprint(json.dumps(found))").values()
+    for texts in found:
+        assert {*texts} == {*DIFFERENT}
+    text = found[1]["shape"]
+    assert "rank 0: all_reduce(SUM) of float32[2] at script0.py:" in text
+    assert "rank 1: all_reduce(SUM) of float32[1] at script0.py:" in text and "the same calls" in text
+
+
+def test_different_numbers_of_collectives(job):
+    found = job(
+        """
+dist.init_process_group()
+for _ in range(3 + rank):
+    dist.all_reduce(torch.ones(1))
+""",
+        status=1,
+    )
+    assert (
+        found.seconds < 30
+        and "rank 0 has ended, so all_reduce(SUM) of float32[1] cannot be done" in cause(found)
+    )
+
+
+def test_a_rank_that_never_comes(job):
+    found = job(
+        """
+dist.init_process_group(timeout=timedelta(seconds=1))
+if rank == 0:
+    try:
+        dist.barrier()
+    except dist.DistBackendError as error:
+        print(json.dumps(str(error)))
+    t = torch.zeros(1)
+    try:
+        dist.recv(t, 1)
+    except dist.DistBackendError as error:
+        print(json.dumps(str(error)))
+else:
+    time.sleep(3)
+"""
+    )
+    barrier, recv = map(json.loads, found.of(0))
+    assert "rank 1 did not come to barrier within 1 s, the timeout" in barrier
+    assert "rank 1 sent nothing within 1 s" in recv
+
+
+def test_a_rank_that_is_never_started(plain):
+    (found,) = plain(
+        """
+try:
+    dist.init_process_group(init_method=sys.argv[1], rank=0, world_size=2, timeout=timedelta(seconds=2))
+except dist.DistBackendError as error:
+    print(error)
+""",
+        ranks=[0],
+    )
+    assert found.seconds < 20 and "rank 1 did not come to init_process_group within 2 s" in found.out
+
+
+def test_a_store_that_nobody_serves(plain):
+    (found,) = plain(
+        """
+try:
+    dist.init_process_group(init_method=sys.argv[1], rank=1, world_size=2, timeout=timedelta(seconds=1))
+except dist.DistNetworkError as error:
+    print(error)
+""",
+        ranks=[1],
+    )
+    assert "timed out after 1000ms while trying to connect to (localhost" in found.out
+
+
+def test_a_rank_that_is_ready_early(job):
+    """It waits for the others, which is no failure."""
+    found = job(
+        "dist.init_process_group()\nif rank == 0: time.sleep(2)\nprint(json.dumps(float(torch.ones(2).sum())))"
+    )
+    assert found.values() == [2, 2]
+
+
+def test_tensors_before_the_group_without_the_launcher(plain):
+    found = plain(
+        """
+t = torch.ones(2000).sum().item()
+try:
+    dist.init_process_group(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2, timeout=timedelta(seconds=20))
+except RuntimeError as error:
+    print(error)
+"""
+    )
+    assert all(
+        "Call it first in the script, or start the script by `functorch-port launch`" in each.out
+        for each in found
+    )
+
+
+def test_messages_that_do_not_fit(job):
+    found = job(
+        """
+dist.init_process_group(timeout=timedelta(seconds=20))
+if rank == 0:
+    dist.send(torch.ones(3), 1)
+    dist.send(torch.ones(2, dtype=torch.int64), 1)
+else:
+    for _ in range(2):
+        try:
+            dist.recv(torch.zeros(2), 0)
+        except dist.DistBackendError as error:
+            print(error)
+dist.barrier()
+"""
+    )
+    first, second = found.of(1)
+    assert "recv of float32[2]: rank 0 sent float32[3]" in first and "rank 0 sent int64[2]" in second
