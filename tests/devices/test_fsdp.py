@@ -337,7 +337,7 @@ def test_tied_weights_and_frozen_ones() -> None:
 
     def gradient(shard: bool) -> Any:
         ft.manual_seed(0)
-        net = Tied()
+        net = Tied().double()
         if shard:
             fully_shard(net.frozen)
             fully_shard(net)
@@ -346,7 +346,7 @@ def test_tied_weights_and_frozen_ones() -> None:
         assert net.frozen.weight.grad is None
         return net.embed.weight.grad.numpy()
 
-    np.testing.assert_allclose(gradient(True), gradient(False), 1e-5, 1e-6)
+    np.testing.assert_allclose(gradient(True), gradient(False), 1e-10, 1e-10)
 
 
 def test_checkpoints_of_activations_and_accumulation() -> None:

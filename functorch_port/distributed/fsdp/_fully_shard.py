@@ -170,7 +170,11 @@ def _no_deepcopy(*args: Any, **kwargs: Any) -> NoReturn:
 
 def _mixed(cls: type) -> type:
     if cls not in _classes:
-        members = {"__deepcopy__": _no_deepcopy, "forward": _in_unit(cls.forward)}  # type: ignore[attr-defined]
+        members = {
+            "__deepcopy__": _no_deepcopy,
+            "__module__": cls.__module__,
+            "forward": _in_unit(cls.forward),  # type: ignore[attr-defined]
+        }
         _classes[cls] = type(f"FSDP{cls.__name__}", (FSDPModule, cls), members)
     return _classes[cls]
 

@@ -64,7 +64,9 @@ class Unit:
         ignored: set[Any],
         cast_root_inputs: bool = False,
     ) -> None:
-        self.mesh, self.policy, self.reshard = mesh, policy, reshard
+        self.mesh, self.policy = mesh, policy
+        #: a dict, whose content a trace compares
+        self.options: dict[str, bool | None] = {"reshard": reshard}
         self.shard_axes, self.data_axes = tuple(shard_axes), tuple(data_axes)
         self.ignored, self.root = ignored, True
         self.cast_root_inputs = cast_root_inputs
@@ -97,8 +99,9 @@ class Unit:
             if sharding is not None:
                 if param._view is not None:  # in another memory format
                     param.data = param.detach().contiguous().clone()
+                if sharding_of(param._storage) is None:
+                    _meshes.setdefault(sharding, self.mesh)
                 placed.place(param._storage, sharding)
-                _meshes.setdefault(sharding, self.mesh)
         replicate([b for m in self.members for b in m._buffers.values() if b is not None], self.jax_mesh)
         by_part(self.members, self.parts)
 
@@ -165,7 +168,18 @@ class Unit:
             out = cast(out, self.policy.output_dtype)
         return out
 
+    @property
+    def reshard(self) -> bool | None:
+        return self.options["reshard"]
+
+    @reshard.setter
+    def reshard(self, value: bool | None) -> None:
+        self.options["reshard"] = value
+        tracing.bump_epoch()
+
     def _lets_go(self) -> bool:
+        if tracing.overlay and tracing.overlay.reads is not None:
+            tracing.overlay.reads.add(self.options, "reshard_after_forward")
         return not self.root if self.reshard is None else self.reshard
 
     def _inputs(self, args: Any, kwargs: Any, inner: bool) -> tuple[Any, Any]:
