@@ -93,7 +93,9 @@ def test_a_batch_without_equal_parts_is_computed_by_every_device() -> None:
 def test_gradients_are_added_up_in_one_piece() -> None:
     net, run = trained(DDP, True, adam, steps=1)[1::2]
     text = run.programs()[0].lower().compile().as_text()
-    found = [line for line in text.splitlines() if re.search(r" = .* (all-\w+|reduce-scatter)(-start)?\(", line)]
+    found = [
+        line for line in text.splitlines() if re.search(r" = .* (all-\w+|reduce-scatter)(-start)?\(", line)
+    ]
     assert all("all-reduce" in line for line in found)
     large = [line for line in found if "f64[24,16]" in line or "f64[8,24]" in line]
     assert len(large) == 1 and len(found) <= 3
@@ -175,7 +177,9 @@ def test_batch_norm_has_the_statistics_of_each_device(size: Any, compiled: bool)
 
 
 def test_one_value_per_device_is_refused_as_in_pytorch() -> None:
-    with pytest.raises(ValueError, match=r"Expected more than 1 value per channel when training, got input size"):
+    with pytest.raises(
+        ValueError, match=r"Expected more than 1 value per channel when training, got input size"
+    ):
         DDP(nn.BatchNorm1d(3))(ft.ones(8, 3))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import functorch_port as ft
+from functorch_port.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from functorch_port.distributed.device_mesh import init_device_mesh
 from functorch_port.distributed.fsdp import (
     CPUOffloadPolicy,
@@ -58,6 +59,10 @@ def grid() -> Any:
     return init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))
 
 
+def last(param: Any) -> Any:
+    return Shard(param.dim() - 1) if param.shape[-1] % 8 == 0 else None
+
+
 def tensor_parallel_first(net: Any) -> Any:
     """Each second layer split over "tp", then everything over "dp"."""
     mesh = grid()
@@ -74,11 +79,11 @@ FORMS: dict[str, Any] = {
     "one unit": fully_shard,
     "regathered": lambda net: sharded(net, reshard_after_forward=True),
     "kept": lambda net: sharded(net, reshard_after_forward=False),
-    "last dimension": lambda net: sharded(net, shard_placement_fn=lambda p: Shard(p.dim() - 1) if p.shape[-1] % 8 == 0 else None),
+    "last dimension": lambda net: sharded(net, shard_placement_fn=last),
     "hybrid": lambda net: sharded(net, mesh=grid()),
     "tensor parallel": tensor_parallel_first,
     "ignored": lambda net: sharded(net, ignored_params={net.head.weight}),
-    "named dimensions": lambda net: sharded(net, mesh=grid(), dp_mesh_dims=DataParallelMeshDims(shard="tp", replicate="dp")),
+    "named dimensions": lambda net: sharded(net, mesh=grid(), dp_mesh_dims=DataParallelMeshDims("tp", "dp")),
 }  # fmt: skip
 
 
@@ -195,11 +200,15 @@ def test_each_device_has_an_eighth(compiled: bool) -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_eager_parameters_are_whole_only_in_the_forward_pass(again: bool) -> None:
-    net = fully_shard(nn.Sequential(nn.Linear(40, 48), nn.Tanh(), nn.Linear(48, 8)), reshard_after_forward=again)
+    net = fully_shard(
+        nn.Sequential(nn.Linear(40, 48), nn.Tanh(), nn.Linear(48, 8)), reshard_after_forward=again
+    )
 
     def wholes() -> int:
         gc.collect()
-        return sum(a.shape in ((40, 48), (48, 40)) and a.sharding.is_fully_replicated for a in jax.live_arrays())
+        return sum(
+            a.shape in ((40, 48), (48, 40)) and a.sharding.is_fully_replicated for a in jax.live_arrays()
+        )
 
     before = wholes()
     seen: list[int] = []
@@ -385,3 +394,34 @@ def test_setting_when_to_gather_again_changes_the_program() -> None:
     net.set_reshard_after_forward(True)
     step(x)
     assert step.traces == 2
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("inside", [False, True], ids=["unit in a checkpoint", "checkpoint in a unit"])
+def test_a_checkpoint_computes_again_with_gathered_parameters(inside: bool, compiled: bool) -> None:
+    seen: list[Any] = []
+
+    class Layer(nn.Linear):
+        def forward(self, x: Any) -> Any:
+            seen.append(self.weight.dtype)
+            return super().forward(x).tanh()
+
+    ft.manual_seed(0)
+    nets = [nn.Sequential(Layer(24, 32), Layer(32, 24)) for _ in range(2)]
+    policy = MixedPrecisionPolicy(param_dtype=ft.bfloat16)
+    if inside:
+        net = nn.Sequential(*[fully_shard(checkpoint_wrapper(part), mp_policy=policy) for part in nets])
+    else:
+        net = nn.Sequential(*[checkpoint_wrapper(fully_shard(part, mp_policy=policy)) for part in nets])
+    fully_shard(net, mp_policy=policy)
+
+    def step(x: Any) -> None:
+        net(x).float().square().sum().backward()
+
+    run = ft.compile(step) if compiled else step
+    run(ft.ones(8, 24))
+    assert seen == [ft.bfloat16] * 8
+    assert all(p.grad.dtype == ft.float32 for p in net.parameters())
+    if compiled:
+        gathered = [s for kind, made in collectives(run) if kind == "all-gather" for s in made]
+        assert gathered.count("f32[32,24]") + gathered.count("bf16[32,24]") == 4

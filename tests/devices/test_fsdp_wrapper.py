@@ -137,7 +137,9 @@ def test_names_and_state_dicts() -> None:
     _, net, opt, _ = trained(FORMS["FULL_SHARD"], False, steps=1)
     clean = [*network().state_dict()]
     assert [*net.state_dict()] == clean
-    assert [name for name, _ in net.named_parameters()][2] == "_fsdp_wrapped_module.1._fsdp_wrapped_module.up.weight"
+    assert [name for name, _ in net.named_parameters()][
+        2
+    ] == "_fsdp_wrapped_module.1._fsdp_wrapped_module.up.weight"
     assert [m.check_is_root() for m in FSDP.fsdp_modules(net)] == [True, False, False]
     with FSDP.summon_full_params(net):
         assert [name for name, _ in net.named_parameters()] == clean
@@ -159,7 +161,9 @@ def test_names_and_state_dicts() -> None:
         for p in plain.parameters():
             p.add_(1.0)
     net.load_state_dict(plain.state_dict())
-    np.testing.assert_array_equal(net.module[1].up.weight.detach().numpy(), plain[1].up.weight.detach().numpy())
+    np.testing.assert_array_equal(
+        net.module[1].up.weight.detach().numpy(), plain[1].up.weight.detach().numpy()
+    )
     assert net.module[1].up.weight.placements == (Shard(0),)
 
     state = FSDP.optim_state_dict(net, opt)
@@ -167,7 +171,9 @@ def test_names_and_state_dicts() -> None:
     other = ft.optim.AdamW(net.parameters(), 0.5)
     FSDP.optim_state_dict_to_load(net, other, state, load_directly=True)
     weight = net.module[1].up.weight
-    np.testing.assert_array_equal(other.state[weight]["exp_avg"].numpy(), opt.state[weight]["exp_avg"].numpy())
+    np.testing.assert_array_equal(
+        other.state[weight]["exp_avg"].numpy(), opt.state[weight]["exp_avg"].numpy()
+    )
     assert other.state[weight]["exp_avg"].placements == (Shard(0),) and other.param_groups[0]["lr"] == 0.01
 
 
@@ -175,7 +181,9 @@ def test_mixed_precision_leaves_batch_norm_alone() -> None:
     seen: dict[str, Any] = {}
     net = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 8))
     for i, part in enumerate(net):
-        part.register_forward_hook(lambda m, args, out, i=i: seen.update({str(i): (m.weight.dtype, out.dtype)}))
+        part.register_forward_hook(
+            lambda m, args, out, i=i: seen.update({str(i): (m.weight.dtype, out.dtype)})
+        )
     half = MixedPrecision(ft.bfloat16, ft.bfloat16, ft.bfloat16)
     made = FSDP(net, auto_wrap_policy=ModuleWrapPolicy([nn.Linear]), mixed_precision=half)
     out = made(ft.randn(16, 16))

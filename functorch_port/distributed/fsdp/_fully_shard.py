@@ -90,9 +90,7 @@ def fully_shard(
     modules = [module] if isinstance(module, Module) else list(module)
     for part in modules:
         if isinstance(part, ModuleList | ModuleDict) and type(part).forward is Module.forward:
-            raise ValueError(
-                f"fully_shard does not support containers that do not implement forward: {part}"
-            )
+            raise ValueError(f"fully_shard does not support containers that do not implement forward: {part}")
         if unit_of(part) is not None:
             raise AssertionError(
                 "Each distinct composable distributed API can only be applied to a module once. fully_shard has "

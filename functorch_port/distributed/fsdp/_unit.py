@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -18,12 +19,14 @@ from ..._array import placed, tracing
 from ..._array.placed import sharding_of
 from ..._base.dtypes import dtype as DType
 from ..._run.call import Op
+from ..._run.opnode import edge_of
 from ..._run.registry import ops
 from ..._tensor import grad_mode, tree
 from ..._tensor.node import Node
-from ..._tensor.tensor import Tensor
+from ..._tensor.tensor import Tensor, wrap
 from ...nn._module import Module
 from ...nn.parallel._batch import by_part, replicate, split
+from ...utils.checkpoint import state as checkpointing
 from ..device_mesh import DeviceMesh
 from ..tensor._api import _meshes
 from ..tensor.placement_types import Shard
@@ -154,11 +157,11 @@ class Unit:
         """``call`` with the parameters gathered."""
         outer, since = _thread.runs, 0
         args, kwargs = self._inputs(args, kwargs, outer)
-        if self._lets_go() and grad_mode.is_grad_enabled():
+        if self._lets_go() and grad_mode.is_grad_enabled() and not checkpointing.within:
             since = Node(()).seq
         _thread.runs = True
         try:
-            with self._gathered() as gathered:
+            with self._gathered() as gathered, checkpointing.having(around=self._gathered):
                 out = call(*args, **kwargs)
         finally:
             _thread.runs = outer
@@ -197,13 +200,15 @@ class Unit:
         made: list[tuple[Tensor, Any]] = []
         before = [*self.slots()]
         if tracing.overlay:
-            for module in self.members:  # the trace is to know their parameters, not what is in their place now
+            for (
+                module
+            ) in self.members:  # the trace is to know their parameters, not what is in their place now
                 tracing.overlay.note_stateful(module)
         try:
             for table, name, param in before:
                 if id(param) not in whole:
                     again = self._gather_of(param)
-                    whole[id(param)] = param if again is None else again(param)
+                    whole[id(param)] = param if again is None else again(_late(param))
                     if again is not None:
                         made.append((whole[id(param)], (again, param._value)))
                 table[name] = whole[id(param)]
@@ -229,6 +234,16 @@ class Unit:
             return None
         dtypes = [None if kind is None else kind.np for kind in (dtype, reduce)]
         return lambda p: _constrain.run((p, target, own, *dtypes), {})
+
+
+def _late(param: Tensor) -> Tensor:
+    """A parameter, in a recomputation behind what that waits for: XLA would keep the first gather instead."""
+    if not checkpointing.waits:
+        return param
+    late = wrap(jax.lax.optimization_barrier((param._value, *checkpointing.waits))[0])
+    late._requires_grad = param.requires_grad
+    late._grad_fn, late._output_nr = edge_of(param) or (None, 0)
+    return late
 
 
 def cast(value: Any, dtype: DType) -> Any:

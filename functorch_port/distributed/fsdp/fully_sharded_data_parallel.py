@@ -126,8 +126,7 @@ class FullyShardedDataParallel(Module):
             _refuse("keep_low_precision_grads=True", "gradients have the dtype of their parameters")
         if isinstance(module, ModuleList | ModuleDict):
             warnings.warn(
-                "FSDP will not all-gather parameters for containers that do "
-                f"not implement forward: {module}",
+                f"FSDP will not all-gather parameters for containers that do not implement forward: {module}",
                 stacklevel=2,
             )
         modules, params = _ignored(ignored_modules, ignored_states)
@@ -146,9 +145,7 @@ class FullyShardedDataParallel(Module):
         replicated, split = axes_of(mesh, None)
         if strategy is ShardingStrategy.NO_SHARD:
             replicated, split = (*replicated, *split), ()
-        reshard = (
-            None if strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.HYBRID_SHARD) else False
-        )
+        reshard = None if strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.HYBRID_SHARD) else False
         wanted = self.mixed_precision
         policy = MixedPrecisionPolicy(
             wanted.param_dtype, wanted.reduce_dtype, cast_forward_inputs=wanted.cast_forward_inputs
@@ -369,12 +366,12 @@ class FullyShardedDataParallel(Module):
             group: must be None.
         """
         if is_named_optimizer or group is not None:
-            _refuse("is_named_optimizer=, group=", "optimizers have numbers as keys, and there is one process")
+            _refuse(
+                "is_named_optimizer=, group=", "optimizers have numbers as keys, and there is one process"
+            )
         number = {name: i for i, name in _names_of(model, optim).items()}
         state = {number[name]: entries for name, entries in optim_state_dict["state"].items()}
-        groups = [
-            {**g, "params": [number[n] for n in g["params"]]} for g in optim_state_dict["param_groups"]
-        ]
+        groups = [{**g, "params": [number[n] for n in g["params"]]} for g in optim_state_dict["param_groups"]]
         made = {"state": state, "param_groups": groups}
         if load_directly:
             optim.load_state_dict(made)
@@ -509,7 +506,11 @@ def _after_state_dict(module: Any, state: Any, prefix: str, metadata: Any) -> An
     whole = settings.state_dict_type is StateDictType.FULL_STATE_DICT
     for key in [key for key in state if key.startswith(prefix)]:
         value = state.pop(key)
-        clean = prefix + key[len(prefix) :].replace(_PREFIX, "", 1) if key[len(prefix) :].startswith(_PREFIX) else key
+        clean = (
+            prefix + key[len(prefix) :].replace(_PREFIX, "", 1)
+            if key[len(prefix) :].startswith(_PREFIX)
+            else key
+        )
         if isinstance(value, Tensor):
             if clean in dtypes:
                 value = value.to(dtypes[clean])

@@ -118,7 +118,9 @@ def size_based_auto_wrap_policy(
         exclude_wrap_modules: classes that are not chosen; containers unless given.
     """
     large = nonwrapped_numel >= min_num_params
-    leaves = size_based_auto_wrap_policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules  # type: ignore[attr-defined]
+    leaves = (
+        size_based_auto_wrap_policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
+    )  # type: ignore[attr-defined]
     excluded = (
         size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES  # type: ignore[attr-defined]
         if exclude_wrap_modules is None

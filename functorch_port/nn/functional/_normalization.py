@@ -75,10 +75,14 @@ def by_parts(parts: int) -> Callable[..., Tensor]:
         if rows % parts:
             return batch_norm(input, mean, var, weight, bias, *rest)
         side_by_side = input.reshape(parts, rows // parts, channels, *size).transpose(0, 1)
-        repeated = [None if t is None else t.repeat(parts) for t in (mean, var, weight, bias)]
-        out = batch_norm(side_by_side.reshape(rows // parts, parts * channels, *size), *repeated, *rest)
+        mine, theirs, scale, shift = (
+            None if t is None else t.repeat(parts) for t in (mean, var, weight, bias)
+        )
+        out = batch_norm(
+            side_by_side.reshape(rows // parts, parts * channels, *size), mine, theirs, scale, shift, *rest
+        )
         with no_grad():
-            for own, made in zip((mean, var), repeated):
+            for own, made in ((mean, mine), (var, theirs)):
                 if own is not None and made is not None:
                     own.copy_(made[:channels])
         out = out.reshape(rows // parts, parts, channels, *size)

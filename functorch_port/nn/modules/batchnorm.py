@@ -8,9 +8,9 @@ from ..._base import dtypes
 from ..._tensor.creation import empty, ones, tensor, zeros
 from ..._tensor.tensor import Tensor
 from .. import functional as F
-from ..functional._normalization import by_parts
 from .. import init
 from .._module import Module
+from ..functional._normalization import by_parts
 from ..parameter import Parameter, UninitializedBuffer, is_lazy
 from .lazy import LazyModuleMixin, _wait_for_shapes
 

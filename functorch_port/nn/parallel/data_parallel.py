@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from ..._base.device import as_device, device, to_jax
 from .._module import Module
 from ._batch import by_part, one_process, replicate, row, split
@@ -15,8 +17,8 @@ __all__ = ["DataParallel", "data_parallel"]
 class DataParallel(Module):
     """Wrapper that has several devices compute with a part of the batch each; parameter names start with ``module.``.
 
-    Without ``device_ids`` it only calls its module, as PyTorch's does without GPUs. `DistributedDataParallel` takes
-    all devices, and `distributed.fsdp.fully_shard` splits the parameters, too.
+    Without ``device_ids`` these are all, but on a CPU, where it only calls its module, as PyTorch's does.
+    `DistributedDataParallel` takes all devices, and `distributed.fsdp.fully_shard` splits the parameters, too.
 
     Args:
         module: the module; its parameters and buffers are put on the devices in place.
@@ -40,7 +42,7 @@ class DataParallel(Module):
     ) -> None:
         super().__init__()
         self.module, self.dim, self.output_device = module, dim, output_device
-        self.device_ids = list(device_ids or ())
+        self.device_ids = _all_of(module) if device_ids is None else list(device_ids)
         self.devices = _prepared(module, self.device_ids, dim)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
@@ -65,13 +67,21 @@ def data_parallel(
     return DataParallel(module, device_ids, output_device, dim)(*args, **(module_kwargs or {}))
 
 
+def _all_of(module: Module) -> list[int]:
+    """The numbers of the devices of the kind that a module is on; none on a CPU."""
+    kind = next((p.device.type for p in module.parameters()), "cpu")
+    return [] if kind in ("cpu", "meta") else [*range(len(jax.local_devices()))]
+
+
 def _prepared(module: Module, device_ids: Sequence[Any], dim: int) -> Any:
     """The devices, with the module on them; None for one device or fewer."""
     if len(device_ids) < 2:
         return None
     one_process("DataParallel")
     if dim != 0:
-        raise NotImplementedError(f"DataParallel(dim={dim}) is not supported: batches are split along dimension 0")
+        raise NotImplementedError(
+            f"DataParallel(dim={dim}) is not supported: batches are split along dimension 0"
+        )
     kind = next(iter(module.parameters())).device.type
     wanted = [device(kind, d) if isinstance(d, int) else as_device(d) for d in device_ids]
     mesh = row([to_jax(where) for where in wanted])

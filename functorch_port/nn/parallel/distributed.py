@@ -92,9 +92,7 @@ class DistributedDataParallel(Module):
                 "gradient."
             )
         if device_ids is not None and len(device_ids) > 1:
-            raise ValueError(
-                "device_ids can only be None or contain a single element. See above note for details."
-            )
+            raise ValueError("device_ids can only be None or contain a single element.")
         #: the devices, and the names of the axes that split a batch
         self.devices: Mesh
         self.devices, self.axes = _mesh(device_mesh)

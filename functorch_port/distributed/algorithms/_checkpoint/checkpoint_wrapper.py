@@ -134,7 +134,9 @@ def apply_activation_checkpointing(
         check_fn: whether to wrap a module.
         auto_wrap_policy: a policy of `fsdp.wrap` that counts more than ``check_fn``.
     """
-    policy = partial(lambda_auto_wrap_policy, lambda_fn=check_fn) if auto_wrap_policy is None else auto_wrap_policy
+    policy = (
+        partial(lambda_auto_wrap_policy, lambda_fn=check_fn) if auto_wrap_policy is None else auto_wrap_policy
+    )
     wrap_by(model, policy, checkpoint_wrapper_fn, set(), set(), {})
 
 
