@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import jax
@@ -446,8 +447,8 @@ def _executable(
         closed,
         donated,
         [
-            jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
-            for a in (*avals, *(jax.typeof(consts[k]) for k in drawn))
+            jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=sharding)
+            for a, sharding in zip_longest((*avals, *(jax.typeof(consts[k]) for k in drawn)), shardings)
         ],
         lowering.compiler_options(closed.jaxpr),
         not draft.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals)),

@@ -78,5 +78,6 @@ class Executable:
             elif platforms is None and not options:
                 traced = self.jit.trace(*self.avals())
             else:
-                traced = jax.jit(self.pure, donate_argnums=0, **options).trace(*self.avals())
+                avals = jax.tree.map(lambda a: a.update(sharding=None), self.avals())  # not those of here
+                traced = jax.jit(self.pure, donate_argnums=0, **options).trace(*avals)
             return traced.lower(lowering_platforms=platforms)

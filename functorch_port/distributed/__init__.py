@@ -77,7 +77,8 @@ from .distributed_c10d import (
 from .rendezvous import register_rendezvous_handler
 
 __all__ = [
-    *distributed_c10d.__all__, "DistBackendError", "DistError", "DeviceMesh", "DistNetworkError", "FileStore", "HashStore",
+    *distributed_c10d.__all__, "DistBackendError", "DistError", "DeviceMesh",
+    "DistNetworkError", "FileStore", "HashStore",
     "TCPStore", "init_device_mesh", "is_available", "register_rendezvous_handler",
 ]  # fmt: skip
 

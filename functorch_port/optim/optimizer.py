@@ -492,9 +492,10 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
     if isinstance(value, Tensor):
         if key == "step":
             return value.to(dtype=dtypes.float32, device=param.device) if hosted else value
-        if param.is_floating_point():
-            return value.to(dtype=param.dtype, device=param.device)
-        return value.to(device=param.device)
+        fit = value.to(dtype=param.dtype if param.is_floating_point() else value.dtype, device=param.device)
+        if placed.sharding_of(param._storage) is None or placed.sharding_of(fit._storage) is not None:
+            return fit
+        return Tensor._wrap(placed.like(param._storage, fit._value))
     if isinstance(value, dict):
         return {k: _fit(param, v, k, hosted) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):

@@ -20,6 +20,7 @@ import jax
 
 from functorch_port import random
 from functorch_port._array import tracing
+from functorch_port._base.modes import OfThread
 from functorch_port._run import autocast
 from functorch_port._run.opnode import OpNode
 from functorch_port._tensor import grad_mode, saved, tree
@@ -34,6 +35,32 @@ __all__ = [
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]
+
+
+class _State(OfThread):
+    """
+    Attributes:
+        around: gives a context manager for what runs now, in which a recomputation of a part of it runs again.
+        within: whether a checkpoint runs, whose nodes keep nothing.
+        waits: arrays without which it is not to start, in a trace.
+    """
+
+    around: Callable[[], Any] | None = None
+    within = False
+    waits: tuple[Any, ...] = ()
+
+    @contextlib.contextmanager
+    def having(self, **attributes: Any) -> Iterator[None]:
+        """Set some of these for a block."""
+        before = {name: getattr(self, name) for name in attributes}
+        vars(self).update(attributes)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
+
+
+state = _State()
 
 _SAVED = ("values", "pull", "call", "kept", "_saved")  # the attributes of nodes with saved values
 _CHECKS = ("default", "none")
@@ -177,6 +204,7 @@ class _Frame:
         self.call = (args, kwargs)
         self.context = context
         self.check = check
+        self.around = state.around
         self.random = _Random() if preserve else None
         self.autocast = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
         self.nodes: list[Any] = []
@@ -189,7 +217,7 @@ class _Frame:
             return self.function(*args, **kwargs)
         self.call = _mapped(_frozen, self.call)  # later writes to them have no effect
         since = Node(()).seq
-        with saved.without_hooks():  # no hooks for values that are dropped
+        with saved.without_hooks(), state.having(within=True):  # no hooks for values that are dropped
             result = self.function(*args, **kwargs)
         if self.random is not None:
             self.random.first_run_ended()
@@ -220,9 +248,9 @@ class _Frame:
     def run_again(self, gradients: Sequence[Any]) -> list[Node]:
         """Recompute; return the new nodes."""
         (args, kwargs), self.call = self.call, ((), {})
-        if tracing.overlay:
-            args, kwargs = _behind_barrier((args, kwargs), gradients)
-        since = Node(()).seq
+        waits = tuple([g._value for g in gradients if g is not None]) if tracing.overlay else ()
+        if waits:
+            args, kwargs = _behind_barrier((args, kwargs), waits)
         with contextlib.ExitStack() as stack:
             if self.random is not None:
                 stack.enter_context(self.random.again())
@@ -230,6 +258,10 @@ class _Frame:
             stack.enter_context(self.context)
             stack.enter_context(grad_mode.enable_grad())
             stack.enter_context(saved.without_hooks())
+            stack.enter_context(state.having(around=self.around, within=True, waits=waits))
+            if self.around is not None:
+                stack.enter_context(self.around())
+            since = Node(()).seq
             result = self.function(*args, **kwargs)
         return _recorded(result, since)
 
@@ -266,12 +298,11 @@ def _frozen(tensor: Tensor) -> Tensor:
     return copy
 
 
-def _behind_barrier(call: Any, gradients: Sequence[Any]) -> Any:
+def _behind_barrier(call: Any, waits: Sequence[Any]) -> Any:
     """The arguments behind an optimization barrier, so that XLA computes them only after the gradients."""
     tensors: list[Tensor] = []
     _mapped(lambda tensor: tensors.append(tensor) or tensor, call)  # type: ignore[func-returns-value]
-    waited = [g._value for g in gradients if g is not None]
-    values = iter(jax.lax.optimization_barrier((*[t._value for t in tensors], *waited)))
+    values = iter(jax.lax.optimization_barrier((*[t._value for t in tensors], *waits)))
 
     def renewed(tensor: Tensor) -> Tensor:
         tensor._storage.value = next(values)

@@ -18,6 +18,7 @@ from ..._array.sizes import plain_dim
 from ..._array.symbolic import SymNumber
 from ..._array.value import HOST, OTHERS, Shared
 from ..._base import dtypes, memory
+from ..._base.device import as_device, from_jax
 from ..._base.dtypes import dtype as DType
 from ..._base.layout import contiguous_format, memory_order, preserve_format, sparse_coo
 from ..._base.strides import contiguous
@@ -323,6 +324,15 @@ def _number_dtype(value: Any) -> DType:
     return dtypes.get_default_complex_dtype() if isinstance(plain, complex) else dtypes.get_default_dtype()
 
 
+def _stays_on_mesh(tensor: Tensor, device: Any) -> bool:
+    """Whether what is made like a tensor lies on the same devices: it is placed, and no other device is asked for."""
+    sharding = sharding_of(tensor._storage) if tensor._view is None else None
+    if sharding is None or device is None:
+        return sharding is not None
+    wanted = as_device(device)
+    return wanted.index is None and wanted.type == from_jax(sharding.mesh.devices.flat[0]).type
+
+
 def _like(
     input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, name: str, memory_format: Any
 ) -> Tensor:
@@ -336,10 +346,12 @@ def _like(
             return laid(plain, order).requires_grad_(requires_grad)
     if _is_meta(device) or (device is None and isinstance(own, jax.ShapeDtypeStruct)):
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
-    made = _fill(own.shape, value, np_dtype, None)
-    if device is None and input._view is None and sharding_of(input._storage) is not None:
-        tensor = wrap(like(input._storage, made))
+    if _stays_on_mesh(input, device):
+        number = isinstance(value, int | float | complex | np.generic)
+        made = np.broadcast_to(np.asarray(value, np_dtype), own.shape) if number else None  # never whole
+        tensor = wrap(like(input._storage, _fill(own.shape, value, np_dtype, None) if made is None else made))
         return _requiring(tensor) if requires_grad else tensor
+    made = _fill(own.shape, value, np_dtype, None)
     if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
         here = own.__class__ in OTHERS
         here = here or (not own.committed if made.__class__ in HOST else made.sharding == own.sharding)

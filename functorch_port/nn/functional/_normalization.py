@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._run.bind import function
@@ -55,6 +55,40 @@ def batch_norm(
     if training and (input.ndim >= 2 or input.numel()):
         _verify_batch_size(input.size())
     return batch_norm_values(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def by_parts(parts: int) -> Callable[..., Tensor]:
+    """`batch_norm` with the statistics of each of so many equal parts of a batch, as devices that have one part each.
+
+    The running statistics are those of the first part. A batch that has no equal parts is normalized as one.
+    """
+
+    def batch_norm_by_parts(
+        input: Tensor,
+        mean: Tensor | None,
+        var: Tensor | None,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        *rest: Any,
+    ) -> Tensor:
+        rows, channels, *size = input.shape
+        if rows % parts:
+            return batch_norm(input, mean, var, weight, bias, *rest)
+        side_by_side = input.reshape(parts, rows // parts, channels, *size).transpose(0, 1)
+        mine, theirs, scale, shift = (
+            None if t is None else t.repeat(parts) for t in (mean, var, weight, bias)
+        )
+        out = batch_norm(
+            side_by_side.reshape(rows // parts, parts * channels, *size), mine, theirs, scale, shift, *rest
+        )
+        with no_grad():
+            for own, made in ((mean, mine), (var, theirs)):
+                if own is not None and made is not None:
+                    own.copy_(made[:channels])
+        out = out.reshape(rows // parts, parts, channels, *size)
+        return out.transpose(0, 1).reshape(rows, channels, *size)
+
+    return batch_norm_by_parts
 
 
 def batch_norm_values(

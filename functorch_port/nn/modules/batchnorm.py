@@ -10,6 +10,7 @@ from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from .._module import Module
+from ..functional._normalization import by_parts
 from ..parameter import Parameter, UninitializedBuffer, is_lazy
 from .lazy import LazyModuleMixin, _wait_for_shapes
 
@@ -98,6 +99,8 @@ class _BatchNorm(_NormBase):
 
     #: for `func.replace_all_batch_norm_modules_`
     _is_batch_norm = True
+    #: of a batch, each of which has its own statistics, as under `parallel.DistributedDataParallel`
+    _parts = 1
 
     def _momentum_now(self, counting: bool) -> Any:
         """The weight this batch gets in the running statistics."""
@@ -112,7 +115,8 @@ class _BatchNorm(_NormBase):
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
-        out = F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+        norm = by_parts(self._parts) if by_batch and self._parts > 1 else F.batch_norm
+        out = norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
         if counting:
             self.num_batches_tracked.add_(1)  # last: a batch of the wrong shape is not counted
         return out

@@ -1,4 +1,4 @@
-"""``torch.nn.parallel``: PyTorch's data-parallel modules, here for a single device."""
+"""``torch.nn.parallel``: PyTorch's data-parallel modules, in one process."""
 
 from __future__ import annotations
 

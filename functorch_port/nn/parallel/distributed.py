@@ -1,25 +1,165 @@
-"""`DistributedDataParallel`, which is not supported."""
+"""`DistributedDataParallel`: every device has the model, and a part of the batch."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import jax
+from jax.sharding import Mesh
 
 from .._module import Module
+from ._batch import by_part, one_process, replicate, row, split
 
 __all__ = ["DistributedDataParallel"]
 
 
 class DistributedDataParallel(Module):
-    """Not supported: there are no process groups.
+    """Wrapper of a module that is on all devices; each computes with its part of the batch.
+
+    One process drives all devices: ``model(x)`` takes the whole batch, splits dimension 0 of the tensors with as many
+    rows as the first one over the devices, and gives the whole result. A batch that has no equal parts, as the last one
+    may have, is computed by every device. Gradients are those of the whole batch; XLA adds them up over the devices in
+    one piece. BatchNorm has the statistics of each device's part, and the running ones of the first, as in PyTorch;
+    SyncBatchNorm has those of the batch. The names of parameters start with ``module.``.
+
+    Args:
+        module: the module; its parameters and buffers are put on the devices in place.
+        device_ids: must be None or have one device, as in PyTorch, where it is that of the process.
+        output_device, dim: as in PyTorch, ``dim`` must be 0.
+        broadcast_buffers, init_sync, bucket_cap_mb, check_reduction, gradient_as_bucket_view, bucket_cap_mb_list,
+            batched_grad_copy, forward_sync_buffers, skip_all_reduce_unused_params: how PyTorch communicates, which
+            changes no number: XLA has its own ways.
+        process_group: must be None.
+        find_unused_parameters, static_graph: nothing to find: parameters without a gradient keep None.
+        device_mesh: a mesh of one dimension, by default all devices.
+        delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision: must be None.
 
     Raises:
-        NotImplementedError: always.
+        RuntimeError: no parameter requires a gradient.
+        NotImplementedError: several processes, and what must be None.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> ddp = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+        >>> list(ddp.state_dict()), ddp(torch.ones(8, 2)).shape
+        (['module.weight', 'module.bias'], torch.Size([8, 1]))
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
     """
 
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(
-            "nn.parallel.DistributedDataParallel is not supported: there are no process groups, one process drives all "
-            "devices. Shard the batch over the devices with jax.sharding and call the module itself."
-        )
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool | None = None,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        skip_all_reduce_unused_params: bool = False,
+        bucket_cap_mb_list: list[int] | None = None,
+        batched_grad_copy: bool = False,
+        forward_sync_buffers: bool | None = None,
+    ) -> None:
+        super().__init__()
+        one_process("DistributedDataParallel")
+        if process_group is not None and device_mesh is not None:
+            raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+        for name, value in (
+            ("delay_all_reduce_named_params", delay_all_reduce_named_params),
+            ("param_to_hook_all_reduce", param_to_hook_all_reduce),
+            ("mixed_precision", mixed_precision),
+        ):
+            if value is not None:
+                _refuse(f"{name}=", "use autocast for mixed precision, and let XLA order the communication")
+        if dim != 0:
+            _refuse(f"dim={dim}", "batches are split along dimension 0")
+        if not any(p.requires_grad for p in module.parameters()):
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
+                "gradient."
+            )
+        if device_ids is not None and len(device_ids) > 1:
+            raise ValueError("device_ids can only be None or contain a single element.")
+        #: the devices, and the names of the axes that split a batch
+        self.devices: Mesh
+        self.devices, self.axes = _mesh(device_mesh)
+        self.module = module
+        self.device_ids = None if device_ids is None else list(device_ids)
+        self.output_device, self.dim = output_device, dim
+        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
+        self.gradient_as_bucket_view = gradient_as_bucket_view
+        self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
+        self.require_backward_grad_sync = True
+        ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        tensors = [*module.named_parameters(), *module.named_buffers()]
+        replicate([t for name, t in tensors if name not in ignored], self.devices)
+        by_part(module.modules(), self.devices.shape[self.axes[0]])
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        inputs, kwargs = split((inputs, kwargs), self.devices, self.axes)
+        return self.module(*inputs, **kwargs)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Changes nothing but ``require_backward_grad_sync``: gradients are sums over the devices after each backward
+        pass, and so are those that several add up.
+        """
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    @contextmanager
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Iterator[None]:
+        """Changes nothing: one process has as many batches as it has."""
+        yield
+
+    def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
+        """Not supported.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        _refuse("register_comm_hook", "XLA adds up the gradients")
+
+    def _set_static_graph(self) -> None:
+        warnings.warn(
+            "You've set static_graph to be True, no need to set it again." if self.static_graph else
+            "_set_static_graph() is not needed: pass static_graph=True", stacklevel=2,
+        )  # fmt: skip
+        self.static_graph = True
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Sequence[str]) -> None:
+        module._ddp_params_and_buffers_to_ignore = names  # type: ignore[assignment]
+
+
+def _refuse(what: str, instead: str) -> NoReturn:
+    raise NotImplementedError(f"DistributedDataParallel: {what} is not supported: {instead}")
+
+
+def _mesh(mesh: Any) -> tuple[Mesh, tuple[str, ...]]:
+    if mesh is None:
+        return row(jax.devices()), ("data",)
+    if mesh.ndim != 1:
+        raise RuntimeError(f"Only 1D device mesh is supported, but got {mesh}.")
+    return mesh.jax_mesh, tuple(mesh.axes)

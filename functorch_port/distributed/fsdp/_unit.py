@@ -1,0 +1,284 @@
+"""A unit of fully sharded data parallelism: its parameters are split over devices, and gathered while it runs.
+
+What a gather does is declared, as all else: `_constrain` with the whole value in the forward pass, and the part of each
+device in the backward pass. XLA makes an all-gather and a reduce-scatter of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from ..._array import placed, tracing
+from ..._array.placed import sharding_of
+from ..._base.dtypes import dtype as DType
+from ..._run.call import Op
+from ..._run.opnode import edge_of
+from ..._run.registry import ops
+from ..._tensor import grad_mode, tree
+from ..._tensor.node import Node
+from ..._tensor.tensor import Tensor, wrap
+from ...nn._module import Module
+from ...nn.parallel._batch import by_part, replicate, split
+from ...utils.checkpoint import state as checkpointing
+from ..device_mesh import DeviceMesh
+from ..tensor._api import _meshes
+from ..tensor.placement_types import Shard
+from ._policies import MixedPrecisionPolicy
+from ._reshard import Regathered
+
+__all__ = ["ATTRIBUTE", "Unit", "unit_of"]
+
+#: the attribute of a module that is a unit
+ATTRIBUTE = "_fsdp_unit"
+_constrain = Op(ops["_constrain"])
+
+
+class _Thread(threading.local):
+    #: whether a unit runs
+    runs = False
+
+
+_thread = _Thread()
+
+
+class Unit:
+    """The parameters below a module that no unit below it has.
+
+    Attributes:
+        root: whether no unit above it has been made.
+        reshard: whether the whole parameters are let go of after the forward pass; None: unless it is the root.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        mesh: DeviceMesh,
+        shard_axes: Sequence[str],
+        data_axes: Sequence[str],
+        policy: MixedPrecisionPolicy,
+        reshard: bool | None,
+        ignored: set[Any],
+        cast_root_inputs: bool = False,
+    ) -> None:
+        self.mesh, self.policy = mesh, policy
+        #: a dict, whose content a trace compares
+        self.options: dict[str, bool | None] = {"reshard": reshard}
+        self.shard_axes, self.data_axes = tuple(shard_axes), tuple(data_axes)
+        self.ignored, self.root = ignored, True
+        self.cast_root_inputs = cast_root_inputs
+        self.members = [*_members(module)]
+        for part in module.modules():
+            inner = unit_of(part)
+            if inner is not None:
+                inner.root = False
+
+    # ---------------------------------------------------------------- parameters
+
+    def slots(self) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+        """Where the parameters are: the tables of the modules, the names in them, and the parameters."""
+        for module in self.members:
+            for name, param in module._parameters.items():
+                if param is not None and param not in self.ignored:
+                    yield module._parameters, name, param
+
+    def place(self, choose: Callable[[Any], Any] | None) -> None:
+        """Split the parameters, and have every device hold the buffers."""
+        names = {id(p): f"{name}" for _, name, p in self.slots()}
+        params = {id(p): p for _, _, p in self.slots()}.values()
+        for param in params:
+            if not param.dim():
+                raise ValueError(
+                    "fully_shard doesn't support scalar parameters. "
+                    f"Change {names[id(param)]} to a 1D tensor with numel equal to 1."
+                )
+        for param, sharding in [(p, self._sharding(p, choose)) for p in params]:
+            if sharding is not None:
+                if param._view is not None:  # in another memory format
+                    param.data = param.detach().contiguous().clone()
+                if sharding_of(param._storage) is None:
+                    _meshes.setdefault(sharding, self.mesh)
+                placed.place(param._storage, sharding)
+        replicate([b for m in self.members for b in m._buffers.values() if b is not None], self.jax_mesh)
+        by_part(self.members, self.parts)
+
+    @property
+    def jax_mesh(self) -> Any:
+        return self.mesh.jax_mesh
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts a batch is split."""
+        return self.size(self.data_axes)
+
+    def size(self, axes: Sequence[str]) -> int:
+        return int(np.prod([self.jax_mesh.shape[axis] for axis in axes]))
+
+    def _sharding(self, param: Tensor, choose: Callable[[Any], Any] | None) -> NamedSharding | None:
+        """The sharding of a parameter; None if another unit has chosen it."""
+        own = sharding_of(param._storage) if param._view is None else None
+        if own is not None and own.mesh != self.jax_mesh:
+            raise ValueError(
+                f"a parameter lies on the mesh {dict(own.mesh.shape)}, and fully_shard was given one of "
+                f"{dict(self.jax_mesh.shape)}: use dimensions of one mesh, as init_device_mesh(type, (2, 4), "
+                'mesh_dim_names=("dp", "tp"))["dp"]'
+            )
+        spec = [_axes_of(entry) for entry in (() if own is None else own.spec)]
+        spec += [()] * (param.dim() - len(spec))
+        if any(axis in entry for entry in spec for axis in self.shard_axes):
+            return None
+        chosen = None if choose is None else choose(param)
+        if chosen is not None and not isinstance(chosen, Shard):
+            raise NotImplementedError(
+                f"shard_placement_fn returned {chosen!r}: only Shard(dim) and None are supported"
+            )
+        first = 0 if chosen is None else chosen.dim % param.dim()
+        fits = lambda d: param.shape[d] % self.size((*spec[d], *self.shard_axes)) == 0
+        if first and not fits(first):
+            raise NotImplementedError(
+                f"FSDP does not support uneven sharding on dim {first}: {param.size()} "
+                f"(world size: {self.size(self.shard_axes)})"
+            )
+        dims = [first, *(d for d in range(param.dim()) if d != first)]
+        d = next((d for d in dims if fits(d)), None)
+        if d is not None:
+            spec[d] = (*spec[d], *self.shard_axes)
+        return NamedSharding(self.jax_mesh, _spec(spec))
+
+    # ---------------------------------------------------------------- forward
+
+    def run(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """``call`` with the parameters gathered."""
+        outer, since = _thread.runs, 0
+        args, kwargs = self._inputs(args, kwargs, outer)
+        if self._lets_go() and grad_mode.is_grad_enabled() and not checkpointing.within:
+            since = Node(()).seq
+        _thread.runs = True
+        try:
+            with self._gathered() as gathered, checkpointing.having(around=self._gathered):
+                out = call(*args, **kwargs)
+        finally:
+            _thread.runs = outer
+        if since:
+            Regathered(gathered).begin(out, since)
+        if self.policy.output_dtype is not None:
+            out = cast(out, self.policy.output_dtype)
+        return out
+
+    @property
+    def reshard(self) -> bool | None:
+        return self.options["reshard"]
+
+    @reshard.setter
+    def reshard(self, value: bool | None) -> None:
+        self.options["reshard"] = value
+        tracing.bump_epoch()
+
+    def _lets_go(self) -> bool:
+        if tracing.overlay and tracing.overlay.reads is not None:
+            tracing.overlay.reads.add(self.options, "reshard_after_forward")
+        return not self.root if self.reshard is None else self.reshard
+
+    def _inputs(self, args: Any, kwargs: Any, inner: bool) -> tuple[Any, Any]:
+        policy = self.policy
+        if policy.param_dtype is not None and (
+            policy.cast_forward_inputs or (self.cast_root_inputs and not inner)
+        ):
+            args, kwargs = cast((args, kwargs), policy.param_dtype)
+        return split((args, kwargs), self.jax_mesh, self.data_axes, declared=not inner)  # type: ignore[no-any-return]
+
+    @contextmanager
+    def _gathered(self) -> Iterator[list[tuple[Tensor, Any]]]:
+        """The parameters, whole, in place of those that are split; gives the whole ones and how to make one again."""
+        whole: dict[int, Tensor] = {}
+        made: list[tuple[Tensor, Any]] = []
+        before = [*self.slots()]
+        if tracing.overlay:
+            for (
+                module
+            ) in self.members:  # the trace is to know their parameters, not what is in their place now
+                tracing.overlay.note_stateful(module)
+        try:
+            for table, name, param in before:
+                if id(param) not in whole:
+                    again = self._gather_of(param)
+                    whole[id(param)] = param if again is None else again(_late(param))
+                    if again is not None:
+                        made.append((whole[id(param)], (again, param._value)))
+                table[name] = whole[id(param)]
+            yield made
+        finally:
+            for table, name, param in before:
+                if table.get(name) is whole.get(id(param)):
+                    table[name] = param
+
+    def _gather_of(self, param: Tensor) -> Callable[[Tensor], Tensor] | None:
+        """How a parameter is gathered; None if there is nothing to do."""
+        own = sharding_of(param._storage) if param._view is None else None
+        policy = self.policy
+        dtype = policy.param_dtype if param.is_floating_point() else None
+        if dtype == param.dtype:
+            dtype = None
+        if own is None:
+            return None if dtype is None else lambda p: p.to(dtype)
+        spec = [tuple([a for a in _axes_of(entry) if a not in self.shard_axes]) for entry in own.spec]
+        target = NamedSharding(own.mesh, _spec(spec))
+        reduce = policy.reduce_dtype if param.is_floating_point() else None
+        if target == own and dtype is None and reduce is None:
+            return None
+        dtypes = [None if kind is None else kind.np for kind in (dtype, reduce)]
+        return lambda p: _constrain.run((p, target, own, *dtypes), {})
+
+
+def _late(param: Tensor) -> Tensor:
+    """A parameter, in a recomputation behind what that waits for: XLA would keep the first gather instead."""
+    if not checkpointing.waits:
+        return param
+    late = wrap(jax.lax.optimization_barrier((param._value, *checkpointing.waits))[0])
+    late._requires_grad = param.requires_grad
+    late._grad_fn, late._output_nr = edge_of(param) or (None, 0)
+    return late
+
+
+def cast(value: Any, dtype: DType) -> Any:
+    """Floating-point tensors in nested containers, converted."""
+    return tree.map(
+        lambda leaf: leaf.to(dtype) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf, value
+    )
+
+
+def unit_of(module: Module) -> Unit | None:
+    """The unit that a module is."""
+    return module.__dict__.get(ATTRIBUTE)
+
+
+def _members(module: Module) -> Iterator[Module]:
+    """A module and those below it that belong to no unit below it."""
+    seen: set[Module] = set()
+
+    def walk(part: Module) -> Iterator[Module]:
+        if part in seen or (part is not module and unit_of(part) is not None):
+            return
+        seen.add(part)
+        for child in part.children():
+            yield from walk(child)
+        yield part
+
+    return walk(module)
+
+
+def _axes_of(entry: Any) -> tuple[str, ...]:
+    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+
+
+def _spec(spec: Sequence[tuple[str, ...]]) -> PartitionSpec:
+    entries = [None if not axes else axes[0] if len(axes) == 1 else tuple(axes) for axes in spec]
+    while entries and entries[-1] is None:
+        entries.pop()
+    return PartitionSpec(*entries)

@@ -1,0 +1,136 @@
+"""`ZeroRedundancyOptimizer`: every device has the parameters, and a part of the optimizer's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from ..._array import placed, tracing
+from ..._array.placed import sharding_of
+from ..._tensor.tensor import Tensor
+from ...nn.parallel._batch import one_process, replicate, row
+from ...optim.optimizer import Optimizer
+
+__all__ = ["ZeroRedundancyOptimizer"]
+
+_classes: dict[type, type] = {}
+
+
+class ZeroRedundancyOptimizer(Optimizer):
+    """An optimizer of another class whose state is split over the devices (ZeRO-1).
+
+    An entry that is like its parameter is split along the first dimension that all devices can share equally, and lies
+    on each of them if there is none. A step computes a part of the new parameter on each device, and gathers them. The
+    optimizer is an instance of ``optimizer_class``, too.
+
+    Args:
+        params: parameters, as for every optimizer; those that lie on one device are put on all.
+        optimizer_class: the class.
+        process_group: must be None.
+        parameters_as_bucket_view: how PyTorch communicates; XLA has its own ways.
+        overlap_with_ddp: must be False: XLA overlaps communication.
+        defaults: arguments of the class.
+
+    Raises:
+        NotImplementedError: several processes, and what must be None or False.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> from functorch_port.distributed.optim import ZeroRedundancyOptimizer
+        >>> net = torch.nn.Linear(8, 8)
+        >>> isinstance(ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=0.1), torch.optim.Adam)
+        True
+
+    Reference: https://docs.pytorch.org/docs/stable/distributed.optim.html
+    """
+
+    def __new__(cls, params: Any, optimizer_class: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if optimizer_class is None:  # a copy, or one from a pickle
+            return super().__new__(cls)
+        if optimizer_class not in _classes:
+            members = {"_init_state": _init_state} if hasattr(optimizer_class, "_init_state") else {}
+            _classes[optimizer_class] = type(cls.__name__, (cls, optimizer_class), members)
+        return super().__new__(_classes[optimizer_class])
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        optimizer_class: type[Optimizer],
+        process_group: Any = None,
+        parameters_as_bucket_view: bool = False,
+        overlap_with_ddp: bool = False,
+        **defaults: Any,
+    ) -> None:
+        one_process("ZeroRedundancyOptimizer")
+        if process_group is not None or overlap_with_ddp:
+            raise NotImplementedError(
+                "ZeroRedundancyOptimizer: process_group= and overlap_with_ddp=True are not supported: leave them out, "
+                "XLA overlaps communication with computation"
+            )
+        self.parameters_as_bucket_view = parameters_as_bucket_view
+        super().__init__(params, **defaults)
+        every = row(jax.devices())
+        replicate([p for group in self.param_groups for p in group["params"]], every)
+        self.register_step_post_hook(_after_step)
+
+    @property
+    def optim(self) -> Optimizer:
+        """The optimizer of the other class, which is this one."""
+        return self
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """Changes nothing: a state dict has the whole state."""
+
+    def _enter_trace(self, join: bool) -> None:
+        super()._enter_trace(join)
+        self._split_state()
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        super().load_state_dict(state_dict)
+        self._split_state()
+
+    def _split_state(self) -> None:
+        """Split what is not yet."""
+        for param, state in self.state.items():
+            if isinstance(param, Tensor):
+                _split(param, state)
+
+
+def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if not tracing.overlay:
+        optimizer._split_state()
+
+
+def _init_state(self: Any, param: Tensor, group: dict[str, Any]) -> dict[str, Any] | None:
+    """The initial state, split when it is made."""
+    state = super(type(self), self)._init_state(param, group)
+    if state is not None:
+        _split(param, state)
+    return state  # type: ignore[no-any-return]
+
+
+def _split(param: Tensor, state: dict[str, Any]) -> None:
+    own = sharding_of(param._storage) if param._view is None else None
+    if own is None or not isinstance(state, dict):
+        return
+    for entry in state.values():
+        if isinstance(entry, Tensor) and entry.dim() and entry.shape == param.shape and entry._view is None:
+            wanted = _parts(own, entry)
+            if sharding_of(entry._storage) != wanted:
+                placed.place(entry._storage, wanted)
+
+
+def _parts(own: NamedSharding, entry: Tensor) -> NamedSharding:
+    """How an entry lies whose parameter lies so: split over the axes that the parameter is the same along."""
+    spec = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in own.spec]
+    spec += [()] * (entry.dim() - len(spec))
+    free = [axis for axis in own.mesh.axis_names if not any(axis in axes for axes in spec)]
+    for d, axes in enumerate(spec):
+        if free and entry.shape[d] % int(np.prod([own.mesh.shape[a] for a in (*axes, *free)])) == 0:
+            spec[d] = (*axes, *free)
+            return NamedSharding(own.mesh, PartitionSpec(*[axes or None for axes in spec]))
+    return own

@@ -1,0 +1,102 @@
+"""Batches that are split over devices: what the data-parallel modules share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from ..._array import placed, tracing
+from ..._array.placed import sharding_of
+from ..._run.call import Op
+from ..._run.registry import ops
+from ..._tensor import tree
+from ..._tensor.tensor import Tensor, wrap
+from .._module import Module
+from ..modules.batchnorm import SyncBatchNorm, _BatchNorm
+
+__all__ = ["by_part", "one_process", "replicate", "row", "split"]
+
+_constrain = Op(ops["_constrain"])
+
+
+def one_process(name: str) -> None:
+    """Refuse several processes.
+
+    Raises:
+        NotImplementedError: there are several.
+    """
+    if jax.process_count() > 1:
+        raise NotImplementedError(
+            f"{name} of several processes is not supported: start one process that drives all devices of a host, or "
+            "place parameters and batches with distributed.sharding.shard"
+        )
+
+
+def row(devices: Sequence[Any]) -> Mesh:
+    """Devices in a row, with the axis ``"data"``."""
+    return Mesh(np.array(devices), ("data",), axis_types=(AxisType.Auto,))
+
+
+def replicate(tensors: Iterable[Tensor], mesh: Mesh) -> None:
+    """Have every device of a mesh hold tensors, in place; those that lie on several devices stay as they are."""
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    for tensor in tensors:
+        if tensor._view is None and sharding_of(tensor._storage) is None:
+            placed.place(tensor._storage, everywhere)
+
+
+def by_part(modules: Iterable[Module], parts: int) -> None:
+    """Have batch normalizations, but those that are synchronized, use the statistics of each part of a batch, as where
+    each device normalizes its own.
+    """
+    for part in modules:
+        if isinstance(part, _BatchNorm) and not isinstance(part, SyncBatchNorm):
+            part._parts = parts
+
+
+def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> Any:
+    """The tensors of a batch, split along dimension 0 over axes of a mesh.
+
+    These are all tensors with as many rows as the first one. If that cannot be split into equal parts, or lies on
+    several devices in a way of its own, all stay as they are.
+
+    Args:
+        args: tensors in nested containers.
+        mesh: the mesh.
+        axes: the names of axes.
+        declared: whether tensors that were placed already stay where they are.
+    """
+    tensors = [leaf for leaf in tree.leaves(args) if isinstance(leaf, Tensor) and leaf.dim()]
+    if not tensors:
+        return args
+    rows, parts = tensors[0].shape[0], int(np.prod([mesh.shape[axis] for axis in axes]))
+    if not isinstance(rows, int) or not rows or rows % parts:
+        return args
+    if declared and _declared(tensors[0]) is not None:
+        return args
+
+    def place(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor) or not leaf.dim() or leaf.shape[0] != rows or leaf.is_sparse:
+            return leaf
+        if declared and _declared(leaf) is not None:
+            return leaf
+        rest = [PartitionSpec.UNCONSTRAINED] * (leaf.dim() - 1)
+        if tracing.overlay or leaf.requires_grad or len(_devices(leaf)) > 1:
+            where = NamedSharding(mesh, PartitionSpec(tuple(axes), *rest))
+            return _constrain.run((leaf, where, where), {})
+        return wrap(placed.brought(leaf._look(), NamedSharding(mesh, PartitionSpec(tuple(axes)))))
+
+    return tree.map(place, args)
+
+
+def _declared(tensor: Tensor) -> NamedSharding | None:
+    return sharding_of(tensor._storage)
+
+
+def _devices(tensor: Tensor) -> Any:
+    value = tensor._look()
+    return value.sharding.device_set if isinstance(value, jax.Array) else ()
