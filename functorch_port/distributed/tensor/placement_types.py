@@ -104,6 +104,8 @@ def placements_of(sharding: NamedSharding, mesh: DeviceMesh) -> tuple[Placement,
     """The placements on a mesh that a sharding says."""
     at: dict[Any, int] = {}
     for d, names in enumerate(sharding.spec):
-        for name in () if names is None else (names,) if isinstance(names, str) else names:
+        if names is None or names is PartitionSpec.UNCONSTRAINED:
+            continue
+        for name in (names,) if isinstance(names, str) else names:
             at[name] = d
     return tuple([Shard(at[axis]) if axis in at else Replicate() for axis in mesh.axes])
