@@ -1,4 +1,4 @@
-"""Modules split over a dimension of a mesh: the numbers of one device, and the collectives of a hand-written program."""
+"""Modules split over a dimension of a mesh: numbers of one device, collectives of a program written by hand."""
 
 from __future__ import annotations
 

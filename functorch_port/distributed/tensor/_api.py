@@ -24,7 +24,7 @@ from ..._tensor.tensor import Tensor, attach, wrap
 from ...nn._module import Module
 from ...nn.parameter import Parameter
 from ..device_mesh import DeviceMesh, mesh_of
-from .placement_types import Placement, placements_of, sharding_for
+from .placement_types import Partial, Placement, Replicate, placements_of, sharding_for
 
 __all__ = [
     "DTensor",
@@ -101,6 +101,19 @@ def laid(
         _meshes.setdefault(sharding, mesh)
         cell.held = placed.Placed(value, sharding)
     return out  # type: ignore[no-any-return]
+
+
+def constrained_along(
+    tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], back: Sequence[Placement]
+) -> Tensor:
+    """The tensor with placements on a mesh, its gradient with others; along other axes as they lie.
+
+    A gradient is a sum that has been made, so `Partial` says of it what `Replicate` does.
+    """
+    sharding = _sharding(mesh, placements, tensor.dim())
+    made = [Replicate() if isinstance(p, Partial) else p for p in back]
+    before = _sharding(mesh, made, tensor.dim())
+    return _constrain.run((tensor, sharding, before, mesh.axes), {})  # type: ignore[no-any-return]
 
 
 class _Kind(type):
