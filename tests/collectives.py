@@ -19,6 +19,8 @@ _SHAPE = re.compile(r"(pred|[a-z]+\d+)\[([\d,]*)\]")
 def text_of(step: Any, *args: Any) -> str:
     """The optimised HLO of a function that `compile` has made, as it runs with these arguments."""
     step(*args)
+    for program in step.programs():
+        program.quick = None  # the short way of a call
     called = []
     into = Donating.into
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ._attention import context_parallel
 from ._func_map import local_map
 
-__all__ = ["implicit_replication", "local_map"]
+__all__ = ["context_parallel", "implicit_replication", "local_map"]
 
 
 @contextmanager
