@@ -16,7 +16,7 @@ from .._base.device import from_jax
 from .._tensor.creation.from_data import tensor as make_tensor
 from .._tensor.tensor import Tensor
 
-__all__ = ["DeviceMesh", "current_mesh", "init_device_mesh", "local_axes", "mesh_of", "on_parts"]
+__all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class _Thread(threading.local):

@@ -320,7 +320,7 @@ def _agreed(value: Any, rank: int | None) -> Any:
     """In several processes, the value that one of them has."""
     if rank is None or jax.process_count() == 1 or isinstance(value, jax.ShapeDtypeStruct):
         return value
-    from jax.experimental import multihost_utils
+    import jax.experimental.multihost_utils as multihost_utils
 
     return multihost_utils.broadcast_one_to_all(np.asarray(value), jax.process_index() == rank)
 

@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ..device_mesh import DeviceMesh
 
-__all__ = ["Partial", "Placement", "Replicate", "Shard", "placements_of", "sharding_for", "spec_for"]
+__all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
 class Placement:
