@@ -16,7 +16,7 @@ from .._array.limits import Latest, tidy
 from .._array.placed import sharding_of
 from .._array.sizes import SmallSize
 from .._array.value import VALUES
-from .._base import config, dtypes, inside, modes, progress, settings, watch
+from .._base import config, contexts, dtypes, inside, modes, progress, settings, watch
 from .._base.bounded import Bounded
 from .._base.jaxprs import count_of
 from .._base.tuning import tuning
@@ -122,6 +122,7 @@ class Compiled:
             dtypes._default,
             config.key,
             autocast.key() if autocast.enabled else None,
+            contexts.state.attention,
             *signature,
         )
         progress.made("a compiled call")

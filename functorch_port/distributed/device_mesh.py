@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -15,12 +16,13 @@ from .._base.device import from_jax
 from .._tensor.creation.from_data import tensor as make_tensor
 from .._tensor.tensor import Tensor
 
-__all__ = ["DeviceMesh", "current_mesh", "init_device_mesh", "mesh_of"]
+__all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.meshes: list[DeviceMesh] = []
+        self.local: dict[str, int] = {}
 
 
 _thread = _Thread()
@@ -126,7 +128,7 @@ class DeviceMesh:
             )
         if len(places) == self.ndim:
             return self
-        here = self.get_coordinate() or (0,) * self.ndim
+        here = self._place_of(self._own_rank()) or (0,) * self.ndim
         index = tuple(slice(None) if i in places else here[i] for i in range(self.ndim))
         sub: DeviceMesh = object.__new__(DeviceMesh)
         return sub._set(
@@ -137,12 +139,23 @@ class DeviceMesh:
 
     def get_rank(self) -> int:
         """The rank of this process: the first one that it drives."""
+        if _thread.local:
+            raise NotImplementedError(
+                "the rank in a function that local_map runs on each part is not a Python number: one program serves "
+                "all parts. Use torch.distributed._functional_collectives.axis_index(mesh), a tensor"
+            )
+        return self._own_rank()
+
+    def _own_rank(self) -> int:
         own = self.jax_mesh.axis_names[-1] == _OWN
         return jax.process_index() * (1 if own else jax.local_device_count())
 
     def get_coordinate(self) -> tuple[int, ...] | None:
         """Where this process (its first device) is in the mesh; None if it is not in it."""
-        found = np.argwhere(self._ranks == self.get_rank())
+        return self._place_of(self.get_rank())
+
+    def _place_of(self, rank: int) -> tuple[int, ...] | None:
+        found = np.argwhere(self._ranks == rank)
         return tuple(map(int, found[0])) if len(found) else None
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
@@ -198,6 +211,22 @@ class DeviceMesh:
         sizes = f"{shape[0]}," if len(shape) == 1 and names is None else ", ".join(shape)
         last = f"{strides[0]}," if len(strides) == 1 else ", ".join(map(str, strides))
         return f"DeviceMesh(({sizes}), '{self.device_type}', stride=({last}))"
+
+
+def local_axes() -> dict[str, int]:
+    """The axes, with their sizes, over whose parts a function is running (see `local_map`)."""
+    return _thread.local
+
+
+@contextmanager
+def on_parts(mesh: DeviceMesh) -> Iterator[None]:
+    """A function runs on each part."""
+    before = _thread.local
+    _thread.local = {**before, **dict(zip(mesh.axes, mesh.shape, strict=True))}
+    try:
+        yield
+    finally:
+        _thread.local = before
 
 
 #: the name in a `jax.sharding.Mesh` of the devices of one process

@@ -233,7 +233,7 @@ class Unit:
         if target == own and dtype is None and reduce is None:
             return None
         dtypes = [None if kind is None else kind.np for kind in (dtype, reduce)]
-        return lambda p: _constrain.run((p, target, own, *dtypes), {})
+        return lambda p: _constrain.run((p, target, own, None, *dtypes), {})
 
 
 def _late(param: Tensor) -> Tensor:

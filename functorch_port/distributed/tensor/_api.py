@@ -24,7 +24,7 @@ from ..._tensor.tensor import Tensor, attach, wrap
 from ...nn._module import Module
 from ...nn.parameter import Parameter
 from ..device_mesh import DeviceMesh, mesh_of
-from .placement_types import Placement, placements_of, sharding_for
+from .placement_types import Partial, Placement, Replicate, placements_of, sharding_for
 
 __all__ = [
     "DTensor",
@@ -69,6 +69,51 @@ def moved(tensor: Tensor, sharding: NamedSharding, back: NamedSharding) -> Tenso
     cell = out._storage
     cell.held = placed.Placed(cell.array(), sharding)
     return out  # type: ignore[no-any-return]
+
+
+def laid(
+    tensor: Tensor,
+    mesh: DeviceMesh,
+    placement: Placement,
+    back: Placement | None = None,
+    is_distributed: bool = False,
+) -> Tensor:
+    """The tensor with a placement on a mesh of one dimension, its gradient with another, or with any one.
+
+    Where the mesh is a part of a larger one, the other dimensions of that are left as they are.
+
+    Args:
+        is_distributed: whether the result is to be found as a `DTensor`, however it lies.
+    """
+    sharding = _sharding(mesh, [placement], tensor.dim())
+    placed.check(tensor.shape, sharding)
+    before = None if back is None else _sharding(mesh, [back], tensor.dim())
+    out = _constrain.run((tensor, sharding, before, mesh.axes), {})
+    if is_distributed:
+        cell = out._storage
+        value = cell.array()
+        if isinstance(value, jax.core.Tracer):
+            free = jax.sharding.PartitionSpec.UNCONSTRAINED
+            spec = [axes or free for axes in (*sharding.spec, *[None] * tensor.dim())][: tensor.dim()]
+            sharding = NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(*spec))
+        else:
+            sharding = value.sharding
+        _meshes.setdefault(sharding, mesh)
+        cell.held = placed.Placed(value, sharding)
+    return out  # type: ignore[no-any-return]
+
+
+def constrained_along(
+    tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], back: Sequence[Placement]
+) -> Tensor:
+    """The tensor with placements on a mesh, its gradient with others; along other axes as they lie.
+
+    A gradient is a sum that has been made, so `Partial` says of it what `Replicate` does.
+    """
+    sharding = _sharding(mesh, placements, tensor.dim())
+    made = [Replicate() if isinstance(p, Partial) else p for p in back]
+    before = _sharding(mesh, made, tensor.dim())
+    return _constrain.run((tensor, sharding, before, mesh.axes), {})  # type: ignore[no-any-return]
 
 
 class _Kind(type):
@@ -265,14 +310,50 @@ def distribute_tensor(
             f"{list(placements or ())}. do you want to call `redistribute` instead?"
         )
     placed.check(tensor.shape, sharding)
-    value = tensor._aval() if tensor.is_meta else tensor._look()
-    if src_data_rank is not None and jax.process_count() > 1 and not tensor.is_meta:
-        from jax.experimental import multihost_utils
-
-        value = multihost_utils.broadcast_one_to_all(np.asarray(value), jax.process_index() == src_data_rank)
+    value = _agreed(tensor._aval() if tensor.is_meta else tensor._look(), src_data_rank)
     made = wrap(placed.Placed(placed.brought(value, sharding), sharding))
     made._requires_grad = tensor.requires_grad
     return made
+
+
+def _agreed(value: Any, rank: int | None) -> Any:
+    """In several processes, the value that one of them has."""
+    if rank is None or jax.process_count() == 1 or isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    import jax.experimental.multihost_utils as multihost_utils
+
+    return multihost_utils.broadcast_one_to_all(np.asarray(value), jax.process_index() == rank)
+
+
+def distribute_in_place(
+    tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], src_data_rank: int | None = 0
+) -> None:
+    """Put a tensor on a mesh: what holds it finds it there. On the other dimensions of a larger mesh it stays split."""
+    cell, sharding = tensor._storage, _sharding(mesh, placements, tensor.dim())
+    have = sharding_of(cell)
+    if have is None:
+        placed.check(tensor.shape, sharding)
+        if not tensor.is_meta and jax.process_count() > 1:
+            cell.held = _agreed(tensor._look(), src_data_rank)
+    elif have.mesh == sharding.mesh:
+        sharding = NamedSharding(sharding.mesh, _joined(have.spec, sharding.spec, mesh.axes, tensor.dim()))
+    placed.place(cell, sharding)
+
+
+def _joined(have: Any, new: Any, axes: Sequence[str], ndim: int) -> jax.sharding.PartitionSpec:
+    """The spec that says of ``axes`` what ``new`` does, and of the others what ``have`` does.
+
+    A dimension is split by ``axes`` first: then each part is whole again once the others have gathered theirs.
+    """
+    parts = []
+    for old, added in zip((*have, *[None] * ndim), (*new, *[None] * ndim), strict=False):
+        kept = [name for name in _names(old) if name not in axes]
+        parts.append((*_names(added), *kept))
+    return jax.sharding.PartitionSpec(*[p[0] if len(p) == 1 else p or None for p in parts[:ndim]])
+
+
+def _names(axes: Any) -> tuple[str, ...]:
+    return () if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
 
 
 def distribute_module(

@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ..device_mesh import DeviceMesh
 
-__all__ = ["Partial", "Placement", "Replicate", "Shard", "placements_of", "sharding_for"]
+__all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
 class Placement:
@@ -78,32 +78,44 @@ def sharding_for(mesh: DeviceMesh, placements: Sequence[Placement] | None, ndim:
         NotImplementedError: for `Partial`.
     """
     placements = tuple(placements) if placements is not None else (Replicate(),) * mesh.ndim
+    for placement in placements:
+        if isinstance(placement, Shard) and not -ndim <= placement.dim < ndim:
+            raise AssertionError(f"Sharding dim {placement.dim} greater than tensor ndim {ndim}")
+    counted = [Shard(p.dim % ndim) if isinstance(p, Shard) else p for p in placements]
+    return NamedSharding(mesh.jax_mesh, spec_for(mesh, counted))
+
+
+def spec_for(mesh: DeviceMesh, placements: Sequence[Placement]) -> PartitionSpec:
+    """The `jax.sharding.PartitionSpec` for placements with dimensions counted from the first.
+
+    Raises:
+        ValueError: there is not one placement for each dimension of the mesh.
+        NotImplementedError: for `Partial`.
+    """
     if len(placements) != mesh.ndim:
         raise ValueError(
             "`placements` must have the same length as `device_mesh.ndim`! "
             f"Found placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}."
         )
-    axes: list[list[str]] = [[] for _ in range(ndim)]
+    axes: dict[int, list[str]] = {}
     for axis, placement in zip(mesh.axes, placements, strict=True):
         if isinstance(placement, Shard):
-            if not -ndim <= placement.dim < ndim:
-                raise AssertionError(f"Sharding dim {placement.dim} greater than tensor ndim {ndim}")
-            axes[placement.dim].append(axis)
+            axes.setdefault(placement.dim, []).append(axis)
         elif isinstance(placement, Partial):
             raise NotImplementedError(
                 "a tensor with the placement Partial is not supported outside of local_map: a tensor here is the "
                 "whole one, and a sum is made where it is written. Use Replicate() or Shard(dim)"
             )
-    spec = [None if not names else names[0] if len(names) == 1 else tuple(names) for names in axes]
-    while spec and spec[-1] is None:
-        spec.pop()
-    return NamedSharding(mesh.jax_mesh, PartitionSpec(*spec))
+    names = [axes.get(d) for d in range(max(axes, default=-1) + 1)]
+    return PartitionSpec(*[None if n is None else n[0] if len(n) == 1 else tuple(n) for n in names])
 
 
 def placements_of(sharding: NamedSharding, mesh: DeviceMesh) -> tuple[Placement, ...]:
     """The placements on a mesh that a sharding says."""
     at: dict[Any, int] = {}
     for d, names in enumerate(sharding.spec):
-        for name in () if names is None else (names,) if isinstance(names, str) else names:
+        if names is None or names is PartitionSpec.UNCONSTRAINED:
+            continue
+        for name in (names,) if isinstance(names, str) else names:
             at[name] = d
     return tuple([Shard(at[axis]) if axis in at else Replicate() for axis in mesh.axes])

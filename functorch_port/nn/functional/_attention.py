@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from ..._base import contexts
 from ..._run.bind import function
 from ..._tensor.creation import zeros, zeros_like
 from ..._tensor.tensor import Tensor, wrap
@@ -71,6 +72,9 @@ def scaled_dot_product_attention(
             raise ValueError("CausalBias should not be used with causal=True")
         if attn_mask.variant is CausalVariant.UPPER_LEFT or attn_mask.seq_len_q == attn_mask.seq_len_kv:
             attn_mask, is_causal = None, True
+    if contexts.state.attention is not None:
+        other = contexts.state.attention
+        return other(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)  # type: ignore[no-any-return]
     keep = None
     if dropout_p > 0:
         if dropout_p > 1:
