@@ -86,15 +86,17 @@ def _writer(most: int, later: bool) -> Any:
     """What writes a checkpoint, whose largest array has so many bytes."""
     orbax = _orbax()
     limit = max(tuning.checkpoint_part, 2 * most) / 1e9
+    # compressed weights are hardly smaller, and wait in memory to be written
+    options = {"use_compression": False, "save_concurrent_gb": limit}
     if later:
-        return orbax.AsyncCheckpointer(orbax.PyTreeCheckpointHandler(save_concurrent_gb=limit))
+        return orbax.AsyncCheckpointer(orbax.PyTreeCheckpointHandler(**options))
     types = orbax.type_handlers
     registry = types.create_type_handler_registry(
         (np.ndarray, types.NumpyHandler(deepcopy_host_arrays=False)), (jax.Array, types.ArrayHandler())
     )
     return orbax.Checkpointer(
         orbax.PyTreeCheckpointHandler(
-            save_concurrent_gb=limit, save_device_host_concurrent_gb=limit, type_handler_registry=registry
+            **options, save_device_host_concurrent_gb=limit, type_handler_registry=registry
         )
     )
 
@@ -138,7 +140,7 @@ def save_orbax(path: str | os.PathLike[str], obj: Any, force: bool = False) -> N
 def _arrays(tree: Any, tensors: dict[str, Tensor], path: str) -> Any:
     """The tree without anything but arrays; a list that loses an element becomes a dict."""
     if path in tensors:
-        value = tensors[path].detach()._value
+        value = tensors[path].detach()._look()
         spread = isinstance(value, jax.Array) and len(value.devices()) > 1
         return value if spread else array_of(path, tensors[path])
     if isinstance(tree, Mapping):

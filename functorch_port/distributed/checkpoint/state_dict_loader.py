@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from ..._array import placed
-from ..._base import dtypes
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor, wrap
 from ...interchange._tree import virtual
@@ -165,7 +164,7 @@ def _read(places: list[tuple[Place, Any]], contents: Contents) -> None:
             else:
                 _put(place, np.empty(saved.shape, saved.dtype.np))
         else:  # a tuple may have tensors in it
-            for inner in _inside(saved):
+            for inner in inside(saved):
                 targets[inner.name] = virtual(inner.shape, inner.dtype.np)
                 wanted.setdefault(inner.name, [])
     for part in contents.opened.parts(targets):
@@ -179,12 +178,13 @@ def _read(places: list[tuple[Place, Any]], contents: Contents) -> None:
             place.container[place.key] = _filled(saved, loose)
 
 
-def _inside(value: Any) -> Iterator[Saved]:
+def inside(value: Any) -> Iterator[Saved]:
+    """The tensors of an entry: itself, or those in a tuple."""
     if isinstance(value, Saved):
         yield value
     elif isinstance(value, list | tuple | Mapping):
         for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _inside(part)
+            yield from inside(part)
 
 
 def _filled(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
