@@ -20,6 +20,7 @@ from ._flat import Place, flattened
 from .api import stage
 from .default_planner import DefaultLoadPlanner, checked
 from .filesystem import Contents, FileSystemReader, Saved
+from .metadata import TensorStorageMetadata
 from .state_dict import made_state
 from .state_dict_saver import check_processes, is_tensor, storage
 from .stateful import Stateful
@@ -130,7 +131,8 @@ def _found(asked: Mapping[str, Place], contents: Contents, partial: bool) -> lis
         if isinstance(saved, Saved):
             if not is_tensor(place.value):
                 raise ValueError(
-                    f"Invalid checkpoint metadata for {name}: a tensor of {list(saved.shape)} was saved, and "
+                    f"Invalid checkpoint metadata for {name}, expected BytesStorageMetadata but found "
+                    f"{TensorStorageMetadata}: a tensor of the size {list(saved.shape)} was saved, and a value of type "
                     f"{type(place.value).__name__} is asked for"
                 )
             if tuple(place.value.shape) != saved.shape:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import enum
 import os
+import threading
+import traceback
 import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -133,8 +136,26 @@ def async_save(
     saving = _Saving(state_dict, writer, later=True)
     pool = ThreadPoolExecutor(1, thread_name_prefix="async_save")
     done = pool.submit(saving.finish)
+    _pending.add(done)
+    done.add_done_callback(_pending.discard)
     done.add_done_callback(lambda _: pool.shutdown(wait=False))
     return done
+
+
+#: saves in the background that are not done
+_pending: set[Future[Metadata]] = set()
+
+
+def _complete() -> None:
+    """Complete at the end of the program the saves that nobody waited for, and say what went wrong in them."""
+    for save in [*_pending]:
+        error = save.exception()
+        if error is not None:
+            traceback.print_exception(error)
+
+
+# orbax's threads cannot start others once the interpreter ends, and `atexit` comes later still: it would lose the save
+getattr(threading, "_register_atexit", atexit.register)(_complete)
 
 
 def save_state_dict(
