@@ -431,6 +431,56 @@ def test_one_file_and_back(mesh: Mesh, tmp_path: Path) -> None:
         assert back["n"] == 3 and back["t"][1] == "x"
 
 
+class Odd:
+    """No plain value."""
+
+
+def test_checkpoints_of_pytorch_are_read(mesh: Mesh, tmp_path: Path) -> None:
+    model, opt = build(torch)
+    train(torch, model, opt)
+    state = {
+        "model": model,
+        "opt": their_states.get_optimizer_state_dict(model, opt),
+        "n": 3,
+        "t": (1, torch.ones(2)),
+        "half": torch.arange(6.0).bfloat16().reshape(2, 3),
+        "list": [{"a": 1}, torch.ones(1)],
+        "empty": torch.zeros(0, 3),
+        "odd": Odd(),
+    }
+    their_dcp.save(state, checkpoint_id=tmp_path / "c", no_dist=True)
+    other, opt2 = build(ft, seed=1)
+    shard(other, {r"^body\.0\.weight": P("x"), r"^body\.2\.weight": P(None, "x")}, mesh)
+    got = {
+        "model": other,
+        "opt": states.get_optimizer_state_dict(other, opt2),
+        "n": 0,
+        "t": None,
+        "half": ft.zeros(2, 3, dtype=ft.bfloat16),
+        "list": [{"a": 0}, ft.zeros(1)],
+        "empty": ft.zeros(0, 3),
+    }
+    dcp.load(got, checkpoint_id=tmp_path / "c")
+    states.set_optimizer_state_dict(other, opt2, got["opt"])
+    assert plain(dict(other.state_dict())) == plain(dict(model.state_dict()))
+    assert plain(opt2.state_dict()) == plain(opt.state_dict())
+    assert other["body"][0].weight.placements == (ft.distributed.tensor.Shard(0),)
+    assert got["n"] == 3 and got["t"][1].tolist() == [1, 1] and got["list"][0] == {"a": 1}
+    assert got["half"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert "odd of" in str(failure(lambda: dcp.load({"odd": 1}, checkpoint_id=tmp_path / "c")))
+    described = dcp.FileSystemReader(tmp_path / "c").read_metadata()
+    theirs = their_dcp.FileSystemReader(tmp_path / "c").read_metadata()
+    assert [*described.state_dict_metadata] != [] and {*described.state_dict_metadata} == {
+        *theirs.state_dict_metadata
+    }
+    del state["odd"]
+    their_dcp.save(state, checkpoint_id=tmp_path / "d", no_dist=True)
+    format_utils.dcp_to_torch_save(tmp_path / "d", tmp_path / "x.pt")
+    assert plain(ft.load(tmp_path / "x.pt")["model"]) == plain(dict(model.state_dict()))
+    dcp.save({"n": 4}, checkpoint_id=tmp_path / "d")
+    assert not list((tmp_path / "d").glob("*.distcp"))
+
+
 # ---------------------------------------------------------------- kills and full disks
 
 

@@ -82,7 +82,7 @@ def checked(planner: Any, kind: type) -> Any:
         return kind()
     if type(planner) is not kind:
         raise NotImplementedError(
-            f"the planner {type(planner).__name__} is not supported, only {kind.__name__}: change the state dict before "
-            "it is saved, or after it is loaded"
+            f"the planner {type(planner).__name__} is not supported, only {kind.__name__}: change the state dict "
+            "before it is saved, or after it is loaded"
         )
     return planner

@@ -11,6 +11,7 @@ from ..._base import dtypes
 from ...interchange._orbax import Opened
 from ...serialization._folder import standing
 from ._flat import flattened
+from ._theirs import Theirs
 from .metadata import BytesStorageMetadata, Metadata, StorageMeta, of_tensor
 
 __all__ = ["FileSystemReader", "FileSystemWriter"]
@@ -69,7 +70,7 @@ class FileSystemWriter:
 
 
 class FileSystemReader:
-    """Reads a checkpoint in a folder: of `save`, or another one of orbax.
+    """Reads a checkpoint in a folder: of `save`, or another one of orbax, or one that PyTorch wrote.
 
     Args:
         path: the folder.
@@ -128,11 +129,10 @@ class Contents:
 
     Raises:
         FileNotFoundError: the folder has no checkpoint.
-        NotImplementedError: it has one of PyTorch's.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.opened = Opened(_folder(os.fspath(path)))
+        self.opened = _opened(os.fspath(path))
         leaves: dict[str, Any] = {}
         for name, kind in self.opened.kinds.items():
             shape, storage = tuple(kind.shape), getattr(kind, "storage", None)
@@ -164,17 +164,14 @@ def metadata_of(entries: Mapping[str, Any], path: str | os.PathLike[str]) -> Met
     )
 
 
-def _folder(path: str) -> str:
-    """The folder with orbax's files: that of a path, or the only item of a step of orbax's `CheckpointManager`."""
+def _opened(path: str) -> Opened | Theirs:
+    """The checkpoint in a folder, or the only item of a step of orbax's `CheckpointManager`."""
     path = standing(os.path.realpath(path))
     for folder in (path, os.path.join(path, "default")):
         if os.path.exists(os.path.join(folder, "_METADATA")):
-            return folder
+            return Opened(folder)
     if os.path.exists(os.path.join(path, ".metadata")):
-        raise NotImplementedError(
-            f"{path} is a checkpoint that PyTorch's torch.distributed.checkpoint wrote: convert it with PyTorch, by "
-            "torch.distributed.checkpoint.format_utils.dcp_to_torch_save, then here by torch_save_to_dcp"
-        )
+        return Theirs(path)
     what = (
         "is no folder" if not os.path.isdir(path) else "has no checkpoint: there is no file _METADATA in it"
     )

@@ -97,6 +97,8 @@ def _is_zip(path: str) -> bool:
 
 
 def _changed(value: Any, change: Callable[[Saved], Any]) -> Any:
+    if isinstance(value, Exception):
+        raise value
     if isinstance(value, Saved):
         return change(value)
     if isinstance(value, Mapping):

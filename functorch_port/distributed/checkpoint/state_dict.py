@@ -289,8 +289,8 @@ def _one_moved(value: Any, options: StateDictOptions, leads: bool) -> Any:
             return tensor_at(np.asarray(whole.detach()._look()), "cpu") if leads else None
         if sharding is not None and value.device.type != "cpu":
             raise NotImplementedError(
-                "StateDictOptions(cpu_offload=True) of tensors on a mesh needs full_state_dict=True; to save them, leave "
-                "it out: each device's part is written from where it is"
+                "StateDictOptions(cpu_offload=True) of tensors on a mesh needs full_state_dict=True; to save them, "
+                "leave it out: each device's part is written from where it is"
             )
         return value.cpu()
 
@@ -438,7 +438,7 @@ def _part(
                         "gradients but has no saved optimizer state. To load anyway, use "
                         "StateDictOptions(strict=False)."
                     )
-        theirs = next((saved[name] for name in mine if name in saved), {})
+        theirs: Mapping[str, Any] = next((saved[name] for name in mine if name in saved), {})
         if not group[_PARAMS]:
             theirs = _without_parameters(state, optimizer)
         groups.append({_PARAMS: mine, **{key: value for key, value in theirs.items() if key != _PARAMS}})
@@ -530,7 +530,7 @@ def _from_rank0(state: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
     about = [left, [[name, list(t.shape), t.dtype.name] for name, t in tensors.items()]]
     text = _told(json.dumps(about).encode() if leads else b"")
     left, kinds = json.loads(text)
-    mine = {name: value for name, value in _tensors(own)}
+    mine = dict(_tensors(own))
     made = {}
     for name, shape, dtype in kinds:
         array = np.asarray(tensors[name].detach()._look()) if leads else np.zeros(shape, dtype)

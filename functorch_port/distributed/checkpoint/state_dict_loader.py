@@ -56,7 +56,7 @@ def load(
         CheckpointException: there is no checkpoint, it has not all entries, or a tensor has another size; nothing has
             changed then. Or its files are damaged.
         RuntimeError: there is neither a folder nor a reader.
-        NotImplementedError: for other arguments, and for checkpoints that PyTorch wrote.
+        NotImplementedError: for other arguments.
         ModuleNotFoundError: orbax is not installed.
 
     Reference: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html#torch.distributed.checkpoint.state_dict_loader.load
@@ -128,6 +128,8 @@ def _found(asked: Mapping[str, Place], contents: Contents, partial: bool) -> lis
                 continue
             raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.{_close(name, contents)}")
         saved = contents.entries[name].value
+        if isinstance(saved, Exception):
+            raise saved
         if isinstance(saved, Saved):
             if not is_tensor(place.value):
                 raise ValueError(
