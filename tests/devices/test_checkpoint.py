@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -605,6 +606,58 @@ def test_a_program_that_ends_completes_its_save(tmp_path: Path) -> None:
     state = {"k": 0, "w": ft.zeros(1 << 20)}
     dcp.load(state, checkpoint_id=tmp_path / "c")
     assert state["k"] == 1 and state["w"].all()
+
+
+PROCESSES = """
+    import os, sys
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+    import jax
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(f"localhost:{sys.argv[2]}", num_processes=2, process_id=int(sys.argv[3]))
+    import numpy as np
+    import functorch_port as ft
+    import functorch_port.distributed.checkpoint as dcp
+    from functorch_port.distributed.checkpoint import state_dict as states
+    from functorch_port.distributed.device_mesh import init_device_mesh
+    from functorch_port.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (4,))
+    values = np.arange(128.0).reshape(16, 8)
+    net = ft.nn.Linear(8, 16).double()
+    net.weight = ft.nn.Parameter(distribute_tensor(ft.tensor(values), mesh, [Shard(0)]))
+    net.bias = ft.nn.Parameter(distribute_tensor(net.bias.data, mesh, [Replicate()]))
+    for k in range(2):
+        dcp.save({"net": net, "k": k}, checkpoint_id=f"{sys.argv[1]}/c")
+    dcp.async_save({"net": net, "k": 2}, checkpoint_id=f"{sys.argv[1]}/c").result()
+    net.weight = ft.nn.Parameter(distribute_tensor(ft.zeros(16, 8, dtype=ft.float64), mesh, [Shard(1)]))
+    state = {"net": net, "k": 0}
+    dcp.load(state, checkpoint_id=f"{sys.argv[1]}/c")
+    part = lambda tensor: [(s.index, np.asarray(s.data)) for s in tensor._value.addressable_shards]
+    assert state["k"] == 2 and all((data == values[at]).all() for at, data in part(net.weight))
+    options = states.StateDictOptions(full_state_dict=True, cpu_offload=True)
+    full = states.get_model_state_dict(net, options=options)
+    assert len(full) == (2 if jax.process_index() == 0 else 0)
+    if full:
+        assert (full["weight"].numpy() == values).all()
+        full["weight"] = full["weight"] + 1
+    options = states.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    states.set_model_state_dict(net, full, options=options)
+    assert all((data == values[at] + 1).all() for at, data in part(net.weight))
+"""
+
+
+def test_two_processes_save_together_and_one_loads(mesh: Mesh, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    processes = [script(PROCESSES, tmp_path, port, i) for i in range(2)]
+    for process in processes:
+        errors = process.communicate(timeout=100)[1]
+        assert process.returncode == 0, errors
+    assert os.listdir(tmp_path) == ["c"]
+    weight = shard(ft.zeros(16, 8, dtype=ft.float64), P("x"), mesh)
+    dcp.load({"net": {"weight": weight}}, checkpoint_id=tmp_path / "c")
+    assert weight.tolist() == np.arange(128.0).reshape(16, 8).tolist()
 
 
 # ------------------------------------------------------------------------ the manager

@@ -224,11 +224,12 @@ def _sharding(value: Any) -> Any:
 def _put(place: Place, array: Any) -> None:
     """Put a value that was read where an entry of the state is."""
     value, sharding = place.value, _sharding(place.value)
-    if not isinstance(value, Tensor):
-        kind = jax.Array if isinstance(value, jax.Array) else np.ndarray
-        made = np.asarray(array) if kind is np.ndarray or sharding is None else array
+    if isinstance(value, np.ndarray):
+        place.container[place.key] = np.asarray(array)
+        return
+    if isinstance(value, jax.Array):
         place.container[place.key] = (
-            made if kind is np.ndarray or sharding is not None else jax.device_put(made, value.sharding)
+            jax.device_put(np.asarray(array), value.sharding) if sharding is None else array
         )
         return
     if sharding is None:

@@ -8,8 +8,9 @@ import os
 import threading
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -235,39 +236,34 @@ class _Saving:
                 raise FileExistsError(f"{self._path} exists and is not a folder")
             if not writer.overwrite and any(map(is_ours, _names(self._path))):
                 raise RuntimeError(f"Checkpoint already exists and self.overwrite=False. ({self._path})")
-        self._leads, of = jax.process_index() == 0, _agreed()
-        self._made = Replacement(self._path, is_ours, of)
-        with stage("write"), self._undone():
+        self._leads = jax.process_index() == 0
+        self._made = Replacement(self._path, is_ours, _agreed())
+        with self._all_or_nothing():
             if self._leads:
                 self._made.begin()
             self._writing = Writing(self._made.new, tree, later)
 
-    def _undone(self) -> Any:
-        return _Undone(self._made if self._leads else None)
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        with stage("write"):
+            try:
+                yield
+            except BaseException as error:
+                if self._leads:
+                    self._made.end()
+                error.add_note(f"(The former checkpoint, if any, is unchanged: {self._path})")
+                raise
 
     def finish(self) -> Metadata:
         """Wait until it is written."""
-        with stage("write"), self._undone():
+        with self._all_or_nothing():
             self._writing.wait()
-            if self._leads:
-                self._made.commit()
-        _meet(self._made.aside)
+            try:
+                if self._leads:
+                    self._made.commit()
+            finally:
+                _meet(self._made.aside)
         return self._metadata
-
-
-class _Undone:
-    """``with _Undone(made):`` an exception removes what was written."""
-
-    def __init__(self, made: Replacement | None) -> None:
-        self._made = made
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, *_: object) -> None:
-        if error is not None and self._made is not None:
-            self._made.end()
-            error.add_note(f"(The former checkpoint, if any, is unchanged: {self._made.path})")
 
 
 def is_tensor(value: Any) -> bool:
