@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from ._base import dtypes
 from ._base.device import as_device
 from ._base.optional import optional
 from ._tensor.creation import empty
-from ._tensor.tensor import Tensor
+from ._tensor.tensor import Tensor, wrap
 from .nn._state_dict import all_or_nothing
 from .serialization._atomic import atomic
 from .serialization._tensors import placed, tensor_at
@@ -319,18 +319,71 @@ def _bytes_of(tensor: Tensor) -> tuple[np.ndarray, Any]:
 
 def _write(tensors: Any, filename: Path, metadata: dict[str, str] | None = None) -> None:
     """Write a file atomically."""
+    with _written(filename) as file:
+        _library.serialize_file(tensors, file.name, metadata=metadata)
+        with open(file.name, "rb") as written:  # the library has replaced the file
+            os.chmod(file.name, os.fstat(file.fileno()).st_mode & 0o777)
+            os.fsync(written.fileno())
+
+
+@contextmanager
+def _written(filename: Path) -> Iterator[IO[bytes]]:
+    """A file to write atomically."""
     path = os.fspath(filename)
     try:
         with atomic(os.path.realpath(path)) as file:
-            _library.serialize_file(tensors, file.name, metadata=metadata)
-            with open(file.name, "rb") as written:  # the library has replaced the file
-                os.chmod(file.name, os.fstat(file.fileno()).st_mode & 0o777)
-                os.fsync(written.fileno())
+            yield file
     except (OSError, RuntimeError, SafetensorError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise SafetensorError(
             f"Error while serializing: {why} ({path}; the previous file is unchanged)"
         ) from error
+
+
+def write_parts(
+    filename: Path,
+    kinds: Mapping[str, tuple[tuple[int, ...], dtypes.dtype]],
+    read: Callable[[str], np.ndarray],
+    metadata: dict[str, str],
+) -> None:
+    """Write a file atomically, tensor by tensor: there is never more than one of them in memory.
+
+    Args:
+        filename: the file.
+        kinds: shape and dtype of each tensor.
+        read: gives the values of a tensor.
+        metadata: strings to store beside the tensors.
+
+    Raises:
+        KeyError: safetensors does not support the dtype of a tensor.
+        SafetensorError: the file cannot be written.
+    """
+    names = {dtype: name for name, dtype in _DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    at = 0
+    # as the library has them: each begins at a multiple of the size of its elements
+    order = sorted(kinds, key=lambda name: (-kinds[name][1].itemsize, name))
+    for name in order:
+        shape, dtype = kinds[name]
+        if dtype not in names:
+            raise KeyError(f"entry {name!r} has dtype {dtype}, which safetensors does not have")
+        end = at + int(np.prod(shape, dtype=object)) * dtype.itemsize
+        header[name] = {"dtype": names[dtype], "shape": [*shape], "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with _written(filename) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            if 0 not in kinds[name][0]:
+                file.write(np.ascontiguousarray(read(name)).reshape(-1).view(np.uint8).data)
+
+
+def mapped(filename: Path) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a file; the values stay there until they are read."""
+    with _Opened(filename, "cpu", "mmap") as opened:
+        for name in opened.offset_keys():
+            yield name, wrap(np.asarray(opened.get_slice(name)._array()))
 
 
 def _tensors_of(view: Any) -> dict[str, Tensor]:

@@ -109,6 +109,7 @@ class Tuning:
             a ViT.
         compilations: after so many JAX is told to forget what it compiled.
         file_slack: bytes that what a file holds may take beyond the size of the file.
+        checkpoint_part: bytes of a checkpoint that are read or written at once.
 
         cached_plans: of one operation, by its static arguments. A cache that is full forgets what is oldest.
         cached_kinds: of one operation, or one plan, by the shapes and dtypes of what it is called with.
@@ -188,6 +189,7 @@ class Tuning:
     parts_after: int = 64
     compilations: int = 512
     file_slack: int = 64 << 20
+    checkpoint_part: int = 256 << 20
 
     cached_plans: int = 1024
     cached_kinds: int = 512

@@ -201,7 +201,7 @@ def array_of(name: str, tensor: Tensor) -> np.ndarray:
         NotImplementedError: the tensor is sparse or on the meta device.
     """
     check_dense(name, tensor)
-    return np.asarray(tensor.detach().cpu()._value)
+    return np.asarray(tensor.detach().cpu()._look())
 
 
 def check_dense(name: str, tensor: Tensor) -> None:

@@ -488,14 +488,16 @@ def _separate_names(group: dict[str, Any], params: Sequence[Any]) -> None:
 
 
 def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
-    """A loaded state value, with its tensors on the device and (except ``step``) in the dtype of the parameter."""
+    """A loaded state value, with its tensors where the parameter is and (except ``step``) in its dtype."""
     if isinstance(value, Tensor):
         if key == "step":
             return value.to(dtype=dtypes.float32, device=param.device) if hosted else value
-        fit = value.to(dtype=param.dtype if param.is_floating_point() else value.dtype, device=param.device)
-        if placed.sharding_of(param._storage) is None or placed.sharding_of(fit._storage) is not None:
-            return fit
-        return Tensor._wrap(placed.like(param._storage, fit._value))
+        dtype = param.dtype if param.is_floating_point() else value.dtype
+        if placed.sharding_of(param._storage) is None or value.is_meta:
+            return value.to(dtype=dtype, device=param.device)
+        fit = value.detach().to(dtype=dtype)
+        own = placed.sharding_of(fit._storage) is not None
+        return fit if own else Tensor._wrap(placed.like(param._storage, fit._look()))
     if isinstance(value, dict):
         return {k: _fit(param, v, k, hosted) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any
 
-__all__ = ["atomic"]
+__all__ = ["atomic", "lock", "sync"]
 
 #: after so many bytes they are sent to the disk
 HURRY = 32 << 20
@@ -68,7 +68,7 @@ def atomic(path: str) -> Iterator[IO[bytes]]:
                 os.replace(temporary, path)  # while the file is locked
         if _fcntl is None:
             os.replace(temporary, path)
-        _sync(folder)
+        sync(folder)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -98,6 +98,21 @@ def _is_ours(file: IO[bytes], without: bool = True) -> bool:
     return True
 
 
+def lock(folder: str) -> int | None:
+    """Lock a folder for as long as the process lives, or the returned handle is open; None if another one has it."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        if _fcntl is not None:
+            _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
 def _clear(folder: str, prefix: str) -> None:
     """Delete what killed writers of the same file left behind."""
     with contextlib.suppress(OSError):
@@ -108,7 +123,7 @@ def _clear(folder: str, prefix: str) -> None:
                         os.unlink(file.name)
 
 
-def _sync(folder: str) -> None:
+def sync(folder: str) -> None:
     """Flush a folder's names to disk, where the system supports that."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

@@ -11,7 +11,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._array import tracing
 from .._array.storage import Storage
+from .._array.value import VALUES
 from .._base import dtypes
 from .._base import layout as layouts
 from .._base.device import device, from_jax
@@ -182,6 +184,9 @@ def _tensor(obj: Any, cls: Any, cell: Storage, view: Any, requires_grad: bool, e
 
 def _location(cell: Storage) -> str:
     """The device of a storage, as the file names it."""
+    held = cell.held
+    if held.__class__ in VALUES and held.on_cpu and not tracing.overlay:
+        return "cpu"  # it need not be read or computed for that
     value = cell.look()
     if isinstance(value, jax.core.Tracer):
         raise RuntimeError(

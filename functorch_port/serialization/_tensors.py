@@ -34,6 +34,7 @@ from ._container import aligned
 
 __all__ = [
     "BY_CALL",
+    "MAPPED",
     "SWAPPED",
     "StorageType",
     "Tensors",
@@ -54,6 +55,8 @@ class StorageType:
 
 #: dtypes that a file has in the call that makes the tensor, over a storage of bytes
 BY_CALL = frozenset({"uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"})
+#: as ``map_location``: a storage stays a numpy array in memory that is mapped to the file
+MAPPED = object()
 SWAPPED = {"little": "big", "big": "little"}[sys.byteorder]
 
 
@@ -371,6 +374,9 @@ class Tensors:
     def _settle(self, key: Any, cell: _Cell) -> None:
         value = cell.value()
         if isinstance(value, jax.ShapeDtypeStruct):
+            cell.storage.put(_shaped(value, cell.shape))
+            return
+        if self._map is MAPPED:
             cell.storage.put(_shaped(value, cell.shape))
             return
         where: Any = cell.location
