@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from ..._array import executor, placed
+from ..._array import executor, placed, tracing
 from ..._array.placed import sharding_of
 from ..._run.call import Op
 from ..._run.registry import ops
@@ -171,7 +171,8 @@ class DTensor(metaclass=_Kind):
                 "it, or compute with distributed tensors from the start"
             )
         part = np.asarray(local_tensor._value)
-        made = jax.make_array_from_process_local_data(sharding, part)
+        with tracing.x64():
+            made = jax.make_array_from_process_local_data(sharding, part)
         return wrap(placed.Placed(made, sharding))
 
 
@@ -322,7 +323,8 @@ def _agreed(value: Any, rank: int | None) -> Any:
         return value
     import jax.experimental.multihost_utils as multihost_utils
 
-    return multihost_utils.broadcast_one_to_all(np.asarray(value), jax.process_index() == rank)
+    with tracing.x64():
+        return multihost_utils.broadcast_one_to_all(np.asarray(value), jax.process_index() == rank)
 
 
 def distribute_in_place(

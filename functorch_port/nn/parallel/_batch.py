@@ -17,6 +17,7 @@ from ..._tensor import tree
 from ..._tensor.tensor import Tensor, wrap
 from .._module import Module
 from ..modules.batchnorm import SyncBatchNorm, _BatchNorm
+from . import _border
 
 __all__ = ["by_part", "one_process", "replicate", "row", "split"]
 
@@ -41,11 +42,16 @@ def row(devices: Sequence[Any]) -> Mesh:
     return Mesh(np.array(devices), ("data",), axis_types=(AxisType.Auto,))
 
 
-def replicate(tensors: Iterable[Tensor], mesh: Mesh) -> None:
-    """Have every device of a mesh hold tensors, in place; those that lie on several devices stay as they are."""
+def replicate(tensors: Iterable[Tensor], mesh: Mesh, agree: bool = False) -> None:
+    """Have every device of a mesh hold tensors, in place; those that lie on several devices stay as they are.
+
+    With ``agree`` all of several processes get the values of the first.
+    """
     everywhere = NamedSharding(mesh, PartitionSpec())
     for tensor in tensors:
         if tensor._view is None and sharding_of(tensor._storage) is None:
+            if agree and jax.process_count() > 1 and not tensor.is_meta:
+                tensor._storage.put(_border.from_first(tensor._storage.look()))
             placed.place(tensor._storage, everywhere)
 
 

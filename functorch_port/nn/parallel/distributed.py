@@ -11,7 +11,8 @@ import jax
 from jax.sharding import Mesh
 
 from .._module import Module
-from ._batch import by_part, one_process, replicate, row, split
+from . import _border
+from ._batch import by_part, replicate, row, split
 
 __all__ = ["DistributedDataParallel"]
 
@@ -19,11 +20,15 @@ __all__ = ["DistributedDataParallel"]
 class DistributedDataParallel(Module):
     """Wrapper of a module that is on all devices; each computes with its part of the batch.
 
-    One process drives all devices: ``model(x)`` takes the whole batch, splits dimension 0 of the tensors with as many
-    rows as the first one over the devices, and gives the whole result. A batch that has no equal parts, as the last one
-    may have, is computed by every device. Gradients are those of the whole batch; XLA adds them up over the devices in
-    one piece. BatchNorm has the statistics of each device's part, and the running ones of the first, as in PyTorch;
-    SyncBatchNorm has those of the batch. The names of parameters start with ``module.``.
+    In several processes ``model(x)`` takes the batch of each process and gives its result, as in PyTorch: the model
+    computes with the batches of all, one after the other, and gradients are means over the processes. A function under
+    `compile` is to be given global tensors there (``DTensor.from_local(x, mesh, [Shard(0)])``).
+
+    A single process drives all devices: ``model(x)`` takes the whole batch, splits dimension 0 of the tensors with as
+    many rows as the first one over the devices, and gives the whole result. A batch that has no equal parts, as the
+    last one may have, is computed by every device. Gradients are those of the whole batch; XLA adds them up over the
+    devices in one piece. BatchNorm has the statistics of each device's part (or process's), and the running ones of the
+    first, as in PyTorch; SyncBatchNorm has those of the batch. The names of parameters start with ``module.``.
 
     Args:
         module: the module; its parameters and buffers are put on the devices in place.
@@ -32,14 +37,15 @@ class DistributedDataParallel(Module):
         broadcast_buffers, init_sync, bucket_cap_mb, check_reduction, gradient_as_bucket_view, bucket_cap_mb_list,
             batched_grad_copy, forward_sync_buffers, skip_all_reduce_unused_params: how PyTorch communicates, which
             changes no number: XLA has its own ways.
-        process_group: must be None.
+        process_group: must be None, or the group of all processes.
         find_unused_parameters, static_graph: nothing to find: parameters without a gradient keep None.
         device_mesh: a mesh of one dimension, by default all devices.
         delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision: must be None.
 
     Raises:
         RuntimeError: no parameter requires a gradient.
-        NotImplementedError: several processes, and what must be None.
+        NotImplementedError: for what must be None.
+        ValueError: the processes give batches of different shapes.
 
     Example:
         >>> import functorch_port as torch
@@ -74,7 +80,6 @@ class DistributedDataParallel(Module):
         forward_sync_buffers: bool | None = None,
     ) -> None:
         super().__init__()
-        one_process("DistributedDataParallel")
         if process_group is not None and device_mesh is not None:
             raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
         for name, value in (
@@ -105,10 +110,15 @@ class DistributedDataParallel(Module):
         self.require_backward_grad_sync = True
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         tensors = [*module.named_parameters(), *module.named_buffers()]
-        replicate([t for name, t in tensors if name not in ignored], self.devices)
-        by_part(module.modules(), self.devices.shape[self.axes[0]])
+        #: in several processes, the devices of each
+        self.processes = _border.by_process(self.devices) if jax.process_count() > 1 else None
+        replicate([t for name, t in tensors if name not in ignored], self.devices, init_sync)
+        parts = self.devices.shape[self.axes[0]] if self.processes is None else jax.process_count()
+        by_part(module.modules(), parts)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if self.processes is not None:
+            return _border.across(self.module, inputs, kwargs, self.processes)
         inputs, kwargs = split((inputs, kwargs), self.devices, self.axes)
         return self.module(*inputs, **kwargs)
 
@@ -130,7 +140,13 @@ class DistributedDataParallel(Module):
         enable: bool = True,
         throw_on_early_termination: bool = False,
     ) -> Iterator[None]:
-        """Changes nothing: one process has as many batches as it has."""
+        """Changes nothing in one process, which has as many batches as it has.
+
+        Raises:
+            NotImplementedError: several processes.
+        """
+        if self.processes is not None and enable:
+            _refuse("join()", "give all processes as many batches of one size (DistributedSampler does)")
         yield
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
@@ -159,7 +175,7 @@ def _refuse(what: str, instead: str) -> NoReturn:
 
 def _mesh(mesh: Any) -> tuple[Mesh, tuple[str, ...]]:
     if mesh is None:
-        return row(jax.devices()), ("data",)
+        return row(sorted(jax.devices(), key=lambda device: (device.process_index, device.id))), ("data",)
     if mesh.ndim != 1:
         raise RuntimeError(f"Only 1D device mesh is supported, but got {mesh}.")
     return mesh.jax_mesh, tuple(mesh.axes)
