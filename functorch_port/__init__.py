@@ -87,6 +87,7 @@ _SUBMODULES = [
     "linalg",
     "masked",
     "mps",
+    "multiprocessing",
     "nn",
     "onnx",
     "optim",

@@ -130,6 +130,24 @@ def _moving(sharding: Any) -> Any:
     return jax.jit(jax.numpy.copy, out_shardings=sharding)
 
 
+def local_part(value: Any) -> np.ndarray:
+    """What this process has of an array on a mesh: its shards, which have one shape, in a grid."""
+    shards = {tuple([part.start or 0 for part in s.index]): s.data for s in value.addressable_shards}
+    starts = [sorted({start[d] for start in shards}) for d in range(value.ndim)]
+    size = next(iter(shards.values())).shape
+    out = np.empty([len(some) * n for some, n in zip(starts, size, strict=True)], value.dtype)
+    for start, data in shards.items():
+        at = [some.index(k) * n for some, k, n in zip(starts, start, size, strict=True)]
+        out[tuple([slice(k, k + n) for k, n in zip(at, size, strict=True)])] = np.asarray(data)
+    return out
+
+
+def of_parts(part: Any, sharding: NamedSharding) -> Any:
+    """The array on a mesh of which each process has such a part."""
+    with tracing.x64():
+        return jax.make_array_from_process_local_data(sharding, np.asarray(part))
+
+
 def copied(value: Any) -> Any:
     """An array of its own with the same value, where that is."""
     if value.is_fully_addressable:

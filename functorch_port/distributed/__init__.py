@@ -38,6 +38,7 @@ from .distributed_c10d import (
     gather_object,
     get_backend,
     get_backend_config,
+    get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
     get_node_local_rank,

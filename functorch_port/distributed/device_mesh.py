@@ -77,7 +77,7 @@ class DeviceMesh:
         devices, by_process = _devices_of(device_type, ranks)
         axes = tuple(f"dim_{i}" for i in range(ranks.ndim)) if names_given is None else names_given
         kinds = (AxisType.Auto,) * devices.ndim
-        made = Mesh(devices, (*axes, *([_OWN] if by_process else [])), axis_types=kinds)
+        made = Mesh(devices, (*axes, *([OWN] if by_process else [])), axis_types=kinds)
         self._set(device_type, ranks, names_given, made, axes)
 
     def _set(
@@ -147,7 +147,7 @@ class DeviceMesh:
         return self._own_rank()
 
     def _own_rank(self) -> int:
-        own = self.jax_mesh.axis_names[-1] == _OWN
+        own = self.jax_mesh.axis_names[-1] == OWN
         return jax.process_index() * (1 if own else jax.local_device_count())
 
     def get_coordinate(self) -> tuple[int, ...] | None:
@@ -230,7 +230,7 @@ def on_parts(mesh: DeviceMesh) -> Iterator[None]:
 
 
 #: the name in a `jax.sharding.Mesh` of the devices of one process
-_OWN = "_own"
+OWN = "_own"
 
 
 def _auto(mesh: Mesh) -> Mesh:

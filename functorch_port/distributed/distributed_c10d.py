@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from functorch_port._base.device import as_device
 from functorch_port._tensor.tensor import Tensor
 
 from . import _connection
@@ -33,7 +34,8 @@ __all__ = [
     "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_reduce",
     "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list",
     "default_pg_timeout", "destroy_process_group", "gather", "gather_object", "get_backend",
-    "get_backend_config", "get_global_rank", "get_group_rank", "get_node_local_rank", "get_pg_count",
+    "get_backend_config", "get_default_backend_for_device", "get_global_rank", "get_group_rank",
+    "get_node_local_rank", "get_pg_count",
     "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_process_group", "irecv",
     "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
     "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend", "monitored_barrier",
@@ -276,6 +278,21 @@ def get_backend(group: ProcessGroup | None = None) -> Backend:
     if _is_outside(group):
         raise ValueError("Invalid process group specified")
     return Backend((group or world)._backend[0])
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """The usual name of the backend for a device: "gloo" for a CPU, "nccl" for CUDA, "xla" for a TPU.
+
+    Raises:
+        ValueError: there is none.
+    """
+    kind = as_device(device).type
+    if kind not in _BACKENDS:
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return _BACKENDS[kind]
+
+
+_BACKENDS = {"cpu": "gloo", "mps": "gloo", "cuda": "nccl", "tpu": "xla", "xla": "xla"}
 
 
 def get_backend_config(group: ProcessGroup | None = None) -> str:

@@ -196,9 +196,9 @@ def _location(cell: Storage) -> str:
         return "cpu"
     if isinstance(value, jax.ShapeDtypeStruct):
         return "meta"
-    if not value.is_fully_addressable:
+    if not (value.is_fully_addressable or value.is_fully_replicated):
         raise RuntimeError("save() cannot gather an array that is sharded over several processes")
-    return str(from_jax(next(iter(value.devices()))))
+    return str(from_jax(value.addressable_shards[0].device))
 
 
 def bytes_of(cell: Storage) -> np.ndarray:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from ..._array import executor, placed, tracing
+from ..._array import placed, tracing
 from ..._array.placed import sharding_of
 from ..._run.call import Op
 from ..._run.registry import ops
@@ -22,8 +22,9 @@ from ..._tensor import creation
 from ..._tensor.registered import function
 from ..._tensor.tensor import Tensor, attach, wrap
 from ...nn._module import Module
+from ...nn.parallel import _border
 from ...nn.parameter import Parameter
-from ..device_mesh import DeviceMesh, mesh_of
+from ..device_mesh import OWN, DeviceMesh, mesh_of
 from .placement_types import Partial, Placement, Replicate, placements_of, sharding_for
 
 __all__ = [
@@ -71,6 +72,23 @@ def moved(tensor: Tensor, sharding: NamedSharding, back: NamedSharding) -> Tenso
     return out  # type: ignore[no-any-return]
 
 
+def entered(tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> Tensor:
+    """In several processes, the global tensor of which this process has a part that lies so; others stay.
+
+    Raises:
+        NotImplementedError: the mesh is a part of a larger one, so it is not known how the tensor lies on the rest.
+    """
+    if jax.process_count() == 1 or tracing.overlay or _border.is_global(tensor):
+        return tensor
+    rest = [n for axis, n in mesh.jax_mesh.shape.items() if axis not in mesh.axes and axis != OWN]
+    if any(n > 1 for n in rest):
+        raise NotImplementedError(
+            f"a tensor of one process alone meets parameters on {mesh}, a part of {dict(mesh.jax_mesh.shape)}: "
+            "say how it lies there by DTensor.from_local(x, mesh, placements) before"
+        )
+    return _border.joined(tensor, _sharding(mesh, placements, tensor.dim()))
+
+
 def laid(
     tensor: Tensor,
     mesh: DeviceMesh,
@@ -85,6 +103,7 @@ def laid(
     Args:
         is_distributed: whether the result is to be found as a `DTensor`, however it lies.
     """
+    tensor = entered(tensor, mesh, [placement if back is None else back])
     sharding = _sharding(mesh, [placement], tensor.dim())
     placed.check(tensor.shape, sharding)
     before = None if back is None else _sharding(mesh, [back], tensor.dim())
@@ -154,8 +173,8 @@ class DTensor(metaclass=_Kind):
             shape, stride, grad_placements: must be None.
 
         Raises:
-            NotImplementedError: for ``shape``, ``stride`` and ``grad_placements``, and for a part that requires a
-                gradient in several processes.
+            NotImplementedError: for ``shape``, ``stride`` and ``grad_placements``.
+            ValueError: the processes have parts of different shapes.
         """
         if (shape, stride, grad_placements) != (None, None, None):
             raise NotImplementedError(
@@ -165,15 +184,7 @@ class DTensor(metaclass=_Kind):
         sharding = _sharding(mesh, placements, local_tensor.dim())
         if jax.process_count() == 1:
             return moved(local_tensor, sharding, sharding)
-        if local_tensor.requires_grad:
-            raise NotImplementedError(
-                "DTensor.from_local of a tensor that requires a gradient is not supported in several processes: detach "
-                "it, or compute with distributed tensors from the start"
-            )
-        part = np.asarray(local_tensor._value)
-        with tracing.x64():
-            made = jax.make_array_from_process_local_data(sharding, part)
-        return wrap(placed.Placed(made, sharding))
+        return _border.joined(local_tensor, sharding)
 
 
 def device_mesh(self: Tensor) -> DeviceMesh:
@@ -229,29 +240,11 @@ def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
 
 
 def _to_local(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
-    """The part of this process: of all its devices together.
-
-    Raises:
-        NotImplementedError: for a tensor that requires a gradient in several processes.
-    """
-    _of(tensor, "to_local")
-    if jax.process_count() == 1:
+    """The part of this process: of all its devices together. In `compile` it is the whole tensor still."""
+    own = _of(tensor, "to_local")
+    if jax.process_count() == 1 or tracing.overlay:
         return tensor.view_as(tensor)
-    if tensor.requires_grad:
-        tensor = tensor.detach()
-    return wrap(_local_part(tensor._value))
-
-
-def _local_part(value: Any) -> Any:
-    """What this process has of a global array, as an array of its own: its shards, which have one shape, in a grid."""
-    shards = {tuple([part.start or 0 for part in s.index]): s.data for s in value.addressable_shards}
-    starts = [sorted({start[d] for start in shards}) for d in range(value.ndim)]
-    size = next(iter(shards.values())).shape
-    out = np.empty([len(some) * n for some, n in zip(starts, size, strict=True)], value.dtype)
-    for start, data in shards.items():
-        at = [some.index(k) * n for some, k, n in zip(starts, start, size, strict=True)]
-        out[tuple([slice(k, k + n) for k, n in zip(at, size, strict=True)])] = np.asarray(data)
-    return executor.current.place(out)
+    return _border.own_part(tensor, own)
 
 
 class _Method:

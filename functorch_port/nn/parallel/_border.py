@@ -57,20 +57,10 @@ def _check_equal(shape: tuple[int, ...]) -> None:
         )
 
 
-def _global(value: Any, mesh: Mesh) -> Any:
-    """The rows of all processes as one array; each device has some, or those of its process."""
-    _check_equal(tuple(value.shape))
-    own = mesh.shape[_OWN]
-    spec = PartitionSpec((_PROCESS, _OWN) if value.shape[0] % own == 0 else _PROCESS)
-    with tracing.x64():
-        return jax.make_array_from_process_local_data(NamedSharding(mesh, spec), np.asarray(value))
-
-
-def _local(value: Any) -> Any:
-    """The rows of this process."""
-    rows = {shard.index[0].start or 0 if shard.index else 0: shard.data for shard in value.addressable_shards}
-    parts = [np.asarray(rows[start]) for start in sorted(rows)]
-    return executor.current.place(np.concatenate(parts) if len(parts) > 1 else np.array(parts[0]))
+def _rows(shape: Sequence[int], mesh: Mesh) -> NamedSharding:
+    """Where the rows of all processes lie: each device has some, or those of its process."""
+    own = shape[0] % mesh.shape[_OWN] == 0
+    return NamedSharding(mesh, PartitionSpec((_PROCESS, _OWN) if own else _PROCESS))
 
 
 @lru_cache(tuning.cached_facts)
@@ -80,75 +70,77 @@ def _summing(mesh: Mesh) -> Any:
 
 def _sum(value: Any, mesh: Mesh) -> Any:
     """The sum of what all processes have, on all devices."""
-    where = NamedSharding(mesh, PartitionSpec(_PROCESS))
+    rows = placed.of_parts(np.asarray(value)[None], NamedSharding(mesh, PartitionSpec(_PROCESS)))
     with tracing.x64():
-        return _summing(mesh)(jax.make_array_from_process_local_data(where, np.asarray(value)[None]))
+        return _summing(mesh)(rows)
 
 
 class JoinedBackward(Node):
-    """The node of a global tensor: a process gets the gradient of its rows."""
+    """The node of a global tensor: a process gets the gradient of its part.
 
-    __slots__ = ()
+    Attributes:
+        sharding: where the parts lie.
+    """
+
+    __slots__ = ("sharding",)
+
+    def __init__(self, edge: Edge, sharding: NamedSharding) -> None:
+        super().__init__((edge,))
+        self.sharding = sharding
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        return [None if g is None else _local(g) for g in grads]
+        return [None if g is None else _local(placed.brought(g, self.sharding)) for g in grads]
 
 
 class OwnPartBackward(Node):
-    """The node of a process's part: the gradients of all parts, each times ``share``, are that of the whole.
+    """The node of a process's part: the gradients of all parts make up that of the whole.
 
     Attributes:
-        mesh: the devices by process.
-        split: whether the processes have different rows; else they have the same, and gradients are added up.
-        share: what each counts for.
+        sharding: where the parts lie.
+        share: what the gradient of each process counts for.
+        adds: processes have the same part, and their gradients are added up; else they are the same, too.
     """
 
-    __slots__ = ("mesh", "share", "split")
+    __slots__ = ("adds", "sharding", "share")
 
-    def __init__(self, edge: Edge, mesh: Mesh, split: bool, share: float) -> None:
+    def __init__(self, edge: Edge, sharding: NamedSharding, share: float, adds: bool) -> None:
         super().__init__((edge,))
-        self.mesh, self.split, self.share = mesh, split, share
+        self.sharding, self.share, self.adds = sharding, share, adds
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        way = _global if self.split else _sum
-        with tracing.x64():
-            return [
-                None if g is None else way(np.asarray(g) * np.asarray(self.share, g.dtype), self.mesh)
-                for g in grads
-            ]
+        return [None if g is None else self._whole(np.asarray(g)) for g in grads]
+
+    def _whole(self, grad: np.ndarray) -> Any:
+        grad = grad * np.asarray(self.share, grad.dtype)
+        return _sum(grad, self.sharding.mesh) if self.adds else placed.of_parts(grad, self.sharding)  # type: ignore[arg-type]
 
 
-def joined(tensor: Tensor, mesh: Mesh) -> Tensor:
-    """The rows of all processes, in their order, as one tensor on all devices.
+def _local(value: Any) -> Any:
+    return executor.current.place(placed.local_part(value))
 
-    Args:
-        tensor: the rows of this process; all have as many.
-        mesh: made by `by_process`.
+
+def joined(tensor: Tensor, sharding: NamedSharding) -> Tensor:
+    """The global tensor of which each process has a part.
 
     Raises:
-        ValueError: the processes have different shapes.
+        ValueError: the processes have parts of different shapes.
     """
-    made = _global(tensor._look(), mesh)
-    out = wrap(placed.Placed(made, made.sharding))
+    _check_equal(tuple(tensor.shape))
+    out = wrap(placed.Placed(placed.of_parts(tensor._look(), sharding), sharding))
     if tensor.requires_grad and grad_mode.state.enabled:
-        out._requires_grad, out._grad_fn = True, JoinedBackward((edge_of(tensor),))
+        out._requires_grad, out._grad_fn = True, JoinedBackward(edge_of(tensor), sharding)
     return out
 
 
-def own_part(tensor: Tensor, mesh: Mesh, rows: int, share: float = 1.0) -> Tensor:
-    """What a process has of a global tensor: its rows, or all if there are not ``rows``.
+def own_part(tensor: Tensor, sharding: NamedSharding, share: float = 1.0, adds: bool = False) -> Tensor:
+    """What a process has of a global tensor that lies so.
 
     Args:
-        tensor: the global tensor.
-        mesh: made by `by_process`.
-        rows: of the joined batch.
-        share: what the gradient of each process counts for.
+        share, adds: as in `OwnPartBackward`.
     """
-    split = bool(tensor.dim()) and tensor.shape[0] == rows
-    sharding = NamedSharding(mesh, PartitionSpec(_PROCESS) if split else PartitionSpec())
     out = wrap(_local(placed.brought(tensor._value, sharding)))
     if tensor.requires_grad and grad_mode.state.enabled:
-        out._requires_grad, out._grad_fn = True, OwnPartBackward(edge_of(tensor), mesh, split, share)
+        out._requires_grad, out._grad_fn = True, OwnPartBackward(edge_of(tensor), sharding, share, adds)
     return out
 
 
@@ -174,14 +166,14 @@ def across(module: Any, args: Any, kwargs: Any, mesh: Mesh) -> Any:
 
     def enter(leaf: Any) -> Any:
         is_batch = isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] == rows and not is_global(leaf)
-        return joined(leaf, mesh) if is_batch else leaf
+        return joined(leaf, _rows(leaf.shape, mesh)) if is_batch else leaf
 
     def leave(leaf: Any) -> Any:
-        return (
-            own_part(leaf, mesh, rows * count, 1 / count)
-            if isinstance(leaf, Tensor) and is_global(leaf)
-            else leaf
-        )
+        if not isinstance(leaf, Tensor) or not is_global(leaf):
+            return leaf
+        split = bool(leaf.dim()) and leaf.shape[0] == rows * count
+        where = NamedSharding(mesh, PartitionSpec(_PROCESS) if split else PartitionSpec())
+        return own_part(leaf, where, 1 / count, not split)
 
     args, kwargs = tree.map(enter, (args, kwargs))
     return tree.map(leave, module(*args, **kwargs))

@@ -111,10 +111,12 @@ class DistributedDataParallel(Module):
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         tensors = [*module.named_parameters(), *module.named_buffers()]
         #: in several processes, the devices of each
-        self.processes = _border.by_process(self.devices) if jax.process_count() > 1 else None
+        self.processes = None
+        if jax.process_count() > 1:
+            self.processes = self.devices = _border.by_process(self.devices)
+            self.axes = tuple(self.devices.axis_names)
         replicate([t for name, t in tensors if name not in ignored], self.devices, init_sync)
-        parts = self.devices.shape[self.axes[0]] if self.processes is None else jax.process_count()
-        by_part(module.modules(), parts)
+        by_part(module.modules(), self.devices.shape[self.axes[0]])
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.processes is not None:
