@@ -18,6 +18,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from functorch_port._base import progress
+
 from . import _wire
 from ._store import DistBackendError, DistNetworkError, HashStore, PrefixStore, Store, TCPStore
 from ._table import Late, Lost
@@ -113,6 +115,7 @@ def connect(store: Store, rank: int, size: int, timeout: timedelta) -> Connectio
     if size == 1:
         made = Connection(HashStore(), 0, 1)
         return made
+    progress.made("waiting for the other processes")
     found = Connection(_served(store, rank, timeout), rank, size)
     coordinator = _coordinator(found)
     found.hello()
@@ -200,6 +203,7 @@ def _start_jax(timeout: timedelta, **who: Any) -> None:
             "process alone. Call it first in the script, or start the script by `functorch-port launch`, which "
             "connects the processes before the script begins"
         ) from error
+    progress.made("connecting")
     jax.local_devices()  # the backend is made by all at the same time: each waits for the others' devices
 
 
