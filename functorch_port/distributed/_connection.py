@@ -128,8 +128,8 @@ def connect(store: Store, rank: int, size: int, timeout: timedelta) -> Connectio
         local_device_ids=_own_gpus(),
         cluster_detection_method="deactivate",  # it would leave a process of SLURM one GPU of all
     )
+    found.exchange("connected", [*range(size)], b"", timeout, "init_process_group")
     made = found
-    _at_errors()
     return found
 
 
@@ -153,7 +153,6 @@ def connect_by_cluster(timeout: timedelta) -> Connection | None:
     store = TCPStore(host, int(port), None, False, timeout) if own is None else own
     made = Connection(store, rank, size)
     made.hello()
-    _at_errors()
     return made
 
 
@@ -195,6 +194,7 @@ def _start_jax(timeout: timedelta, **who: Any) -> None:
             initialization_timeout=max(1, round(timeout.total_seconds())),
             shutdown_timeout_seconds=_DAY,  # who is ready waits for the others; heartbeats tell who has died
         )
+        _at_errors()
     except RuntimeError as error:
         if "before" not in str(error):
             raise DistNetworkError(f"jax.distributed.initialize failed: {error}") from error
@@ -204,7 +204,13 @@ def _start_jax(timeout: timedelta, **who: Any) -> None:
             "connects the processes before the script begins"
         ) from error
     progress.made("connecting")
-    jax.local_devices()  # the backend is made by all at the same time: each waits for the others' devices
+    try:
+        jax.local_devices()  # the backend is made by all at the same time: each waits for the others' devices
+    except RuntimeError as error:
+        raise _after_another(
+            f"JAX could not make its backend together with the other processes: {error}\nProbably another process has "
+            "ended: its own output has the cause"
+        ) from error
 
 
 def _at_errors() -> None:
@@ -220,10 +226,11 @@ def _at_errors() -> None:
 @atexit.register  # before JAX's own, and after those of the script, as this module is loaded early
 def _leave() -> None:
     """Tell the others how this process ends; after an error end at once, where JAX would wait for them."""
-    if made is None or made.size == 1:
+    if not jax.distributed.is_initialized():
         return
     if _failed is None:
-        made.base._goodbye(made.name(made.rank))
+        if made is not None:
+            made.base._goodbye(made.name(made.rank))
         return
     with contextlib.suppress(Exception):
         sys.stdout.flush()
