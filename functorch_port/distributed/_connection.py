@@ -18,6 +18,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from functorch_port._base import progress
+
 from . import _wire
 from ._store import DistBackendError, DistNetworkError, HashStore, PrefixStore, Store, TCPStore
 from ._table import Late, Lost
@@ -113,6 +115,7 @@ def connect(store: Store, rank: int, size: int, timeout: timedelta) -> Connectio
     if size == 1:
         made = Connection(HashStore(), 0, 1)
         return made
+    progress.made("waiting for the other processes")
     found = Connection(_served(store, rank, timeout), rank, size)
     coordinator = _coordinator(found)
     found.hello()
@@ -125,8 +128,8 @@ def connect(store: Store, rank: int, size: int, timeout: timedelta) -> Connectio
         local_device_ids=_own_gpus(),
         cluster_detection_method="deactivate",  # it would leave a process of SLURM one GPU of all
     )
+    found.exchange("connected", [*range(size)], b"", timeout, "init_process_group")
     made = found
-    _at_errors()
     return found
 
 
@@ -150,7 +153,6 @@ def connect_by_cluster(timeout: timedelta) -> Connection | None:
     store = TCPStore(host, int(port), None, False, timeout) if own is None else own
     made = Connection(store, rank, size)
     made.hello()
-    _at_errors()
     return made
 
 
@@ -186,12 +188,16 @@ def _start_jax(timeout: timedelta, **who: Any) -> None:
     if (jax.config.jax_platforms or "").split(",")[0] == "cpu":
         # It takes SIGTERM, for machines that are about to be taken away. Of CPUs that only delays the end.
         jax.config.update("jax_enable_preemption_service", False)
+        # Programs of several devices of a process run side by side else, and their collectives in any order: Gloo, which
+        # tells them by their order alone, ends the process.
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
     try:
         jax.distributed.initialize(
             **who,
             initialization_timeout=max(1, round(timeout.total_seconds())),
             shutdown_timeout_seconds=_DAY,  # who is ready waits for the others; heartbeats tell who has died
         )
+        _at_errors()
     except RuntimeError as error:
         if "before" not in str(error):
             raise DistNetworkError(f"jax.distributed.initialize failed: {error}") from error
@@ -200,7 +206,14 @@ def _start_jax(timeout: timedelta, **who: Any) -> None:
             "process alone. Call it first in the script, or start the script by `functorch-port launch`, which "
             "connects the processes before the script begins"
         ) from error
-    jax.local_devices()  # the backend is made by all at the same time: each waits for the others' devices
+    progress.made("connecting")
+    try:
+        jax.local_devices()  # the backend is made by all at the same time: each waits for the others' devices
+    except RuntimeError as error:
+        raise _after_another(
+            f"JAX could not make its backend together with the other processes: {error}\nProbably another process has "
+            "ended: its own output has the cause"
+        ) from error
 
 
 def _at_errors() -> None:
@@ -216,10 +229,11 @@ def _at_errors() -> None:
 @atexit.register  # before JAX's own, and after those of the script, as this module is loaded early
 def _leave() -> None:
     """Tell the others how this process ends; after an error end at once, where JAX would wait for them."""
-    if made is None or made.size == 1:
+    if not jax.distributed.is_initialized():
         return
     if _failed is None:
-        made.base._goodbye(made.name(made.rank))
+        if made is not None:
+            made.base._goodbye(made.name(made.rank))
         return
     with contextlib.suppress(Exception):
         sys.stdout.flush()

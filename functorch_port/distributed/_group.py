@@ -29,8 +29,8 @@ class Work:
     Reference: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.Work
     """
 
-    def __init__(self, name: str, results: list[Tensor], source: int = -1) -> None:
-        self._name, self._results, self._source = name, results, source
+    def __init__(self, name: str, results: list[Tensor], made: Any = (), source: int = -1) -> None:
+        self._name, self._results, self._made, self._source = name, results, made, source
         self._done = False
 
     def wait(self, timeout: timedelta | None = None) -> bool:
@@ -41,7 +41,8 @@ class Work:
         return True
 
     def _finish(self) -> None:
-        _settle(self._name, [tensor._value for tensor in self._results])
+        _settle(self._name, self._made)
+        self._made = ()
 
     def is_completed(self) -> bool:
         """`wait`, as XLA does not tell what it is still computing; returns True."""

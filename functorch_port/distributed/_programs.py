@@ -80,7 +80,7 @@ _OF_ALL: dict[str, Callable[[Any], Any]] = {
 
 
 def _averaged(x: Any, size: int) -> Any:
-    return (x / size if jnp.issubdtype(x.dtype, jnp.inexact) else x // size).astype(x.dtype)
+    return (x / size).astype(x.dtype)
 
 
 def _reduce(op: str, factor: float | None, x: Any, size: int) -> Any:

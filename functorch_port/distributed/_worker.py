@@ -58,7 +58,10 @@ def _note_errors(path: str) -> None:
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         before(kind, error, trace)
-        follows = getattr(error, "follows", False) or "Gloo" in str(error)
+        # errors of ours that say so, and those of XLA about other processes
+        follows = getattr(error, "follows", False) or any(
+            sign in str(error) for sign in ("Gloo", "CoordinationService", "coordination service")
+        )
         with contextlib.suppress(OSError):
             temporary = f"{path}.part"
             with open(temporary, "w") as file:

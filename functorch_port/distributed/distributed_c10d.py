@@ -484,6 +484,9 @@ def _reduction(op: Any, tensor: Tensor, pg: ProcessGroup, name: str) -> tuple[st
     kind = made.op.name
     if tensor.is_complex() and kind not in ("SUM", "AVG", "PREMUL_SUM"):
         raise ValueError(f"{name} does not support {made.op} on complex tensors")
+    if kind == "AVG" and not (tensor.is_floating_point() or tensor.is_complex()):
+        name = tensor.dtype.scalar_name
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {name}")
     if kind in ("BAND", "BOR", "BXOR") and tensor.is_floating_point():
         raise RuntimeError(f"Cannot use ReduceOp.{kind} with non-integral dtype")
     if kind == "PREMUL_SUM":
@@ -532,8 +535,11 @@ def _fill(tensors: Sequence[Tensor], rows: Any) -> None:
         write(tensor, row.reshape(tensor.shape))
 
 
-def _work(name: str, results: list[Tensor], async_op: bool) -> Work | None:
-    work = Work(name, results)
+def _work(name: str, results: list[Tensor], made: Any, async_op: bool) -> Work | None:
+    """The work that has ``made`` arrays, from which the results come. Who has no result waits for them, too: until they
+    are there the program reads the tensors that it was given.
+    """
+    work = Work(name, results, made)
     if async_op:
         return work
     work.wait()
@@ -562,7 +568,7 @@ def all_reduce(
     pg.agree(f"all_reduce({kind}) of {described(tensor)}", None)
     row = pg.compute(tensor, "reduce", kind, factor, row=_whole(tensor))
     _fill([tensor], [row])
-    return _work("all_reduce", [tensor], async_op)
+    return _work("all_reduce", [tensor], row, async_op)
 
 
 def reduce(
@@ -587,7 +593,7 @@ def reduce(
     row = pg.compute(tensor, "reduce", kind, factor, row=_whole(tensor))
     if pg.rank() == root:
         _fill([tensor], [row])
-    return _work("reduce", [tensor], async_op)
+    return _work("reduce", [tensor], row, async_op)
 
 
 def broadcast(
@@ -610,7 +616,7 @@ def broadcast(
     row = pg.compute(tensor, "broadcast", root, row=_whole(tensor))
     if pg.rank() != root:
         _fill([tensor], [row])
-    return _work("broadcast", [tensor], async_op)
+    return _work("broadcast", [tensor], row, async_op)
 
 
 def all_gather(
@@ -628,8 +634,9 @@ def all_gather(
         return None
     _same("allgather", tensor_list, tensor, pg.size())
     pg.agree(f"all_gather of {described(tensor)}")
-    _fill(tensor_list, pg.compute(tensor, "gather", row=_whole(tensor)))
-    return _work("all_gather", tensor_list, async_op)
+    rows = pg.compute(tensor, "gather", row=_whole(tensor))
+    _fill(tensor_list, rows)
+    return _work("all_gather", tensor_list, rows, async_op)
 
 
 def all_gather_into_tensor(
@@ -647,8 +654,9 @@ def all_gather_into_tensor(
     _check_dtypes(input_tensor, output_tensor)
     _check_parts("all_gather_into_tensor", input_tensor, output_tensor, pg.size())
     pg.agree(f"all_gather_into_tensor of {described(input_tensor)}")
-    _fill([output_tensor], [pg.compute(input_tensor, "gather", row=_whole(input_tensor))])
-    return _work("all_gather_into_tensor", [output_tensor], async_op)
+    rows = pg.compute(input_tensor, "gather", row=_whole(input_tensor))
+    _fill([output_tensor], [rows])
+    return _work("all_gather_into_tensor", [output_tensor], rows, async_op)
 
 
 all_gather_single = all_gather_into_tensor
@@ -686,7 +694,7 @@ def gather(
     pg.agree(f"gather(dst={root}) of {described(tensor)}")
     rows = pg.compute(tensor, "gather", row=_whole(tensor))
     _fill(results or [], rows)
-    return _work("gather", results or [], async_op)
+    return _work("gather", results or [], rows, async_op)
 
 
 def scatter(
@@ -712,8 +720,9 @@ def scatter(
         _same("scatter", given, tensor, pg.size())
     pg.agree(f"scatter(src={root}) of {described(tensor)}")
     rows = _rows([tensor] * pg.size() if given is None else given)
-    _fill([tensor], [pg.compute(tensor, "scatter", root, row=rows)])
-    return _work("scatter", [tensor], async_op)
+    row = pg.compute(tensor, "scatter", root, row=rows)
+    _fill([tensor], [row])
+    return _work("scatter", [tensor], row, async_op)
 
 
 def _only_on(pg: ProcessGroup, root: int, given: Any, name: str, what: str) -> list[Tensor] | None:
@@ -779,8 +788,9 @@ def _reduced_part(
 ) -> Work | None:
     kind, factor = _reduction(op, output, pg, name)
     pg.agree(f"{name}({kind}) of {described(output)}")
-    _fill([output], [pg.compute(output, "reduce_scatter", kind, factor, row=rows)])
-    return _work(name, [output], async_op)
+    row = pg.compute(output, "reduce_scatter", kind, factor, row=rows)
+    _fill([output], [row])
+    return _work(name, [output], row, async_op)
 
 
 def all_to_all(
@@ -807,7 +817,7 @@ def all_to_all(
         "all_to_all", pg, input_tensor_list[0], parts, [t.numel() for t in output_tensor_list]
     )
     _fill(output_tensor_list, found)
-    return _work("all_to_all", output_tensor_list, async_op)
+    return _work("all_to_all", output_tensor_list, found, async_op)
 
 
 def all_to_all_single(
@@ -835,7 +845,7 @@ def all_to_all_single(
     parts = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     found = _all_to_all("all_to_all_single", pg, input, parts, received)
     _fill([output], [jax.numpy.concatenate(found)])
-    return _work("all_to_all_single", [output], async_op)
+    return _work("all_to_all_single", [output], found, async_op)
 
 
 def _split(tensor: Tensor, sizes: Sequence[int] | None, count: int) -> list[int]:
@@ -886,7 +896,7 @@ def barrier(
     if pg is None:
         return None
     pg.agree("barrier", timeout=timeout)
-    return _work("barrier", [], async_op)
+    return _work("barrier", [], [], async_op)
 
 
 def monitored_barrier(
@@ -1021,7 +1031,7 @@ class _Receiving(Work):
     """An `irecv`, which takes its message at `wait`."""
 
     def __init__(self, pg: ProcessGroup, tensor: Tensor, source: int, key: str) -> None:
-        super().__init__("irecv", [tensor], source)
+        super().__init__("irecv", [tensor], source=source)
         self._pg, self._key = pg, key
 
     def _finish(self) -> None:
@@ -1103,7 +1113,7 @@ def irecv(
     if pg is None:
         return None
     if src is None and group_src is None:
-        work = Work("irecv", [tensor], _receive_any(pg, tensor, tag))
+        work = Work("irecv", [tensor], source=_receive_any(pg, tensor, tag))
         work.wait()
         return work
     source = _peer(pg, src, group_src, "src", "irecv")

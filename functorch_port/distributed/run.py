@@ -382,7 +382,7 @@ class _Attempt:
             "progress": str(worker.progress_file) if options.watchdog else None,
         }
         command = [
-            sys.executable, "-m", f"{__package__}._worker", json.dumps(told),
+            sys.executable, "-m", "functorch_port.distributed._worker", json.dumps(told),
             "module" if options.module else "script", *options.words,
         ]  # fmt: skip
         worker.process = subprocess.Popen(

@@ -66,7 +66,7 @@ def reductions():
         "complex64",
     ):
         for op in ("SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG"):
-            if op == "AVG" and dtype in ("bool", "int8", "uint8", "int32", "int64", "complex64"):
+            if op == "AVG" and dtype in ("bool", "complex64"):  # PyTorch ends the process
                 continue
             t = (torch.tensor([[1, 2, 0], [3, 5, 1]]) * (1 + rank) - rank).to(getattr(torch, dtype))
             case(f"all_reduce {dtype} {op}", lambda: (dist.all_reduce(t, getattr(O, op)), t))

@@ -83,6 +83,33 @@ print(json.dumps(max((a - b).abs().max().item() for a, b in zip(model.parameters
     assert all(difference < 1e-12 for difference in found)
 
 
+def test_a_tensor_may_be_written_after(job):
+    """Who only gives a tensor waits, too: the program reads its memory, which a numpy array may share."""
+    found = job(
+        """
+import numpy as np
+dist.init_process_group()
+wrong = 0
+for size in (4, 1000, 4000):
+    shared = np.zeros(size, np.float32)
+    for n in range(30):
+        shared[:] = n
+        t = torch.from_numpy(shared)
+        if rank == 0:
+            dist.broadcast(t, 0)
+            dist.gather(t, dst=1)
+        else:
+            got, parts = torch.zeros(size), [torch.zeros(size), torch.zeros(size)]
+            dist.broadcast(got, 0)
+            dist.gather(t, parts, dst=1)
+            wrong += int((got != n).sum()) + int((parts[0] != n).sum())
+        shared[:] = -1
+print(json.dumps(wrong))
+"""
+    )
+    assert found.values() == [0, 0]
+
+
 def test_groups_of_some_of_four(job):
     found = job(
         """

@@ -42,14 +42,14 @@ dist.all_reduce(torch.ones(3))
 
 
 def test_a_stopped_worker(job):
-    found = job(LOOP % "os.kill(os.getpid(), signal.SIGSTOP)", "1", options=("--watchdog=4",), status=1)
+    found = job(LOOP % "os.kill(os.getpid(), signal.SIGSTOP)", "1", options=("--watchdog=7",), status=1)
     assert found.seconds < 30
     assert "rank      : 1" in cause(found) and "the process is stopped" in cause(found)
 
 
 def test_a_stuck_worker(job):
     """The rank that does something else is named, not the one that waits for it; and where it is."""
-    found = job(LOOP % "time.sleep(100)", "1", options=("--watchdog=4",), status=1)
+    found = job(LOOP % "time.sleep(100)", "1", options=("--watchdog=7",), status=1)
     assert found.seconds < 30
     assert "rank      : 1" in cause(found) and "no progress for" in cause(found)
     assert "script0.py" in cause(found) and "in <module>" in cause(found)
@@ -63,7 +63,7 @@ dist.init_process_group()
 p = torch.nn.Parameter(torch.ones(2))
 opt = torch.optim.SGD([p], lr=0.1)
 f = torch.compile(lambda x: x + 1)
-for _ in range(20):
+for _ in range(30):
     time.sleep(0.3)
     if rank == 0:
         p.grad = torch.ones(2)
@@ -71,7 +71,7 @@ for _ in range(20):
     else:
         f(p.detach())
 """,
-        options=("--watchdog=4",),
+        options=("--watchdog=7",),
     )
 
 
