@@ -90,6 +90,8 @@ class Donating:
             if self.needs:
                 memory.require(self.needs, args)
             results.extend(starmap(self.jit, (args,)))  # in C, one call of each
+            if memory.in_order:
+                jax.block_until_ready(results[-1])
             if self.needs:
                 memory.started(results[-1])
                 self._count()

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from .._base import memory
 from .._base.tuning import tuning
 from . import tracing
 from .value import LAZY, VALUES, Value
@@ -110,7 +111,7 @@ def brought(value: Any, sharding: NamedSharding) -> Any:
                 return jax.device_put(_copy(value), sharding)
         if have.device_set == sharding.device_set:
             with tracing.x64():
-                return _moving(sharding)(value)
+                return memory.run(_moving(sharding), (value,))
         if not value.is_fully_addressable:
             raise NotImplementedError(
                 f"a tensor on {_names(have)} cannot move to {_names(sharding)}: it lies in other processes, too"
@@ -152,7 +153,7 @@ def copied(value: Any) -> Any:
     """An array of its own with the same value, where that is."""
     if value.is_fully_addressable:
         return jax.device_put(value, may_alias=False)
-    return _moving(value.sharding)(value)
+    return memory.run(_moving(value.sharding), (value,))
 
 
 def like(cell: Storage, value: Any) -> Any:

@@ -60,6 +60,8 @@ def run(fn: Any, args: Any, elements: int = 0) -> Any:
             kind = getattr(x, "aval", None)
             if kind is not None and not _few.get(kind.shape):
                 elements = max(elements, _elements(kind.shape))
+        if in_order:
+            jax.block_until_ready(out)
         if elements > _MANY:
             device = _device(out)
             if device is not None and device.platform == "cpu":
@@ -71,6 +73,9 @@ def run(fn: Any, args: Any, elements: int = 0) -> Any:
         explain(error, args)
         raise
 
+
+#: Whether to wait for every program, as several processes with CPUs need (see `distributed._connection`).
+in_order = False
 
 #: elements that are waited for
 _MANY = 1 << 24

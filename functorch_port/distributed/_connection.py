@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from functorch_port._base import progress
+from functorch_port._base import memory, progress
 
 from . import _wire
 from ._store import DistBackendError, DistNetworkError, HashStore, PrefixStore, Store, TCPStore
@@ -185,12 +185,13 @@ def _own_gpus() -> int | None:
 def _start_jax(timeout: timedelta, **who: Any) -> None:
     if jax.config.jax_cpu_collectives_implementation != "mpi":
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # Programs would run side by side on a process's CPU devices, and their collectives in any order: Gloo, which tells
+    # them by their order alone, ends the process.
+    memory.in_order = jax.config.jax_cpu_collectives_implementation == "gloo"
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     if (jax.config.jax_platforms or "").split(",")[0] == "cpu":
         # It takes SIGTERM, for machines that are about to be taken away. Of CPUs that only delays the end.
         jax.config.update("jax_enable_preemption_service", False)
-        # Programs of several devices of a process run side by side else, and their collectives in any order: Gloo, which
-        # tells them by their order alone, ends the process.
-        jax.config.update("jax_cpu_enable_async_dispatch", False)
     try:
         jax.distributed.initialize(
             **who,

@@ -16,6 +16,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from functorch_port._array import tracing
+from functorch_port._base import memory
 
 __all__ = ["mesh_of", "run"]
 
@@ -37,7 +38,7 @@ def run(mesh: Mesh, own: Any, kind: str, *how: Any, row: Any) -> Any:
         row = jax.device_put(row[None] if isinstance(row, np.ndarray) else _as_row(row), own)
         sharding = NamedSharding(mesh, _ROWS)
         rows = jax.make_array_from_single_device_arrays((mesh.size, *row.shape[1:]), sharding, [row])
-        (shard,) = _program(mesh, kind, *how)(rows).addressable_shards
+        (shard,) = memory.run(_program(mesh, kind, *how), (rows,)).addressable_shards
         return _without_row(shard.data)
 
 

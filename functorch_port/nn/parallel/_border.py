@@ -18,6 +18,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..._array import executor, placed, tracing
+from ..._base import memory
 from ..._base.tuning import tuning
 from ..._run.opnode import edge_of
 from ..._tensor import grad_mode, tree
@@ -72,7 +73,7 @@ def _sum(value: Any, mesh: Mesh) -> Any:
     """The sum of what all processes have, on all devices."""
     rows = placed.of_parts(np.asarray(value)[None], NamedSharding(mesh, PartitionSpec(_PROCESS)))
     with tracing.x64():
-        return _summing(mesh)(rows)
+        return memory.run(_summing(mesh), (rows,))
 
 
 class JoinedBackward(Node):
