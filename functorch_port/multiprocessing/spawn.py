@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import runpy
 import signal
 import sys
@@ -14,7 +13,6 @@ import traceback
 import types
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 __all__ = [
@@ -59,18 +57,30 @@ class ProcessExitedException(ProcessException):
         return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
 
 
-def _run(script: str | None, as_torch: bool, work: bytes, index: int, errors: str) -> None:
-    """What a process does: run the script that has the function as a module, then the function."""
-    try:
-        if as_torch:
-            from functorch_port import launcher
+class _Main:
+    """Pickled before a function: the process runs the script that has it as a module first."""
 
-            launcher.install()
-        if script is not None:
-            main = types.ModuleType("__mp_main__")
-            main.__dict__.update(runpy.run_path(script, run_name="__mp_main__"))
-            sys.modules["__main__"] = sys.modules["__mp_main__"] = main
-        fn, args = pickle.loads(work)
+    def __init__(self, script: str | None, as_torch: bool) -> None:
+        self.script, self.as_torch = script, as_torch
+
+    def __reduce__(self) -> Any:
+        return _prepare, (self.script, self.as_torch)
+
+
+def _prepare(script: str | None, as_torch: bool) -> None:
+    if as_torch:
+        from functorch_port import launcher
+
+        launcher.install()
+    if script is not None:
+        main = types.ModuleType("__mp_main__")
+        main.__dict__.update(runpy.run_path(script, run_name="__mp_main__"))
+        sys.modules["__main__"] = sys.modules["__mp_main__"] = main
+
+
+def _run(_: None, fn: Callable[..., Any], args: Sequence[Any], index: int, errors: str) -> None:
+    """What a process does."""
+    try:
         fn(index, *args)
     except KeyboardInterrupt:
         pass  # the parent has it, too
@@ -172,7 +182,7 @@ def start_processes(
     script = getattr(main, "__file__", None)
     launcher = sys.modules.get("functorch_port.launcher")
     as_torch = launcher is not None and sys.modules.get("torch") is sys.modules["functorch_port"]
-    work = bytes(ForkingPickler.dumps((fn, tuple(args))))
+    given = _Main(script, as_torch), fn, tuple(args)
     context = multiprocessing.get_context("spawn")
     processes, errors = [], []
     try:
@@ -182,7 +192,7 @@ def start_processes(
             handle, path = tempfile.mkstemp(prefix="functorch_port_errors_")
             os.close(handle)
             errors.append(path)
-            process = context.Process(target=_run, args=(script, as_torch, work, k, path), daemon=daemon)
+            process = context.Process(target=_run, args=(*given, k, path), daemon=daemon)
             process.start()
             processes.append(process)
     finally:

@@ -1,0 +1,68 @@
+"""torch.multiprocessing: `spawn` runs a function in processes, and tells how one has failed, as PyTorch does."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+SCRIPT = """
+import os, sys
+import torch
+import torch.multiprocessing as mp
+from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
+
+
+def adds(i, x, queue):
+    queue.put((i, (x + i).tolist()))
+
+
+def fails(i):
+    if i == 1:
+        raise ValueError("no")
+
+
+def exits(i):
+    if i == 1:
+        os._exit(3)
+
+
+if __name__ == "__main__":
+    queue = mp.get_context("spawn").SimpleQueue()
+    mp.spawn(adds, args=(torch.ones(2), queue), nprocs=2)
+    print(sorted(queue.get() for _ in range(2)))
+    try:
+        mp.spawn(fails, nprocs=2)
+    except ProcessRaisedException as error:
+        lines = str(error).split("\\n")
+        print(lines[:4], lines[-2])
+    try:
+        mp.spawn(exits, nprocs=2)
+    except ProcessExitedException as error:
+        print(error)
+    context = mp.spawn(fails, nprocs=1, join=False)
+    print(len(context.pids()), context.join())
+"""
+
+
+def test_spawn(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    commands = [[sys.executable, str(script)], [sys.executable, "-m", "functorch_port", "run", str(script)]]
+    found = [
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200) for command in commands
+    ]
+    assert found[1].returncode == 0, found[1].stderr
+    assert found[1].stdout == found[0].stdout
+    assert found[1].stdout.splitlines()[0] == "[(0, [1.0, 1.0]), (1, [2.0, 2.0])]"
+
+
+def test_other_ways_to_start_are_refused():
+    import functorch_port.multiprocessing as mp
+
+    with pytest.raises(NotImplementedError, match="use 'spawn'"):
+        mp.start_processes(print, start_method="fork")
+    with pytest.raises(AssertionError):
+        mp.set_sharing_strategy("magic")
