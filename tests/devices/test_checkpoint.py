@@ -340,6 +340,13 @@ def test_options_are_taken_or_refused(tmp_path: Path) -> None:
     assert state == {"a": 4}
 
 
+def test_what_has_no_values_to_save(tmp_path: Path) -> None:
+    for tensor in (ft.zeros(2, device="meta"), ft.eye(2).to_sparse()):
+        with pytest.raises(NotImplementedError, match="entry 'a.b' is"):
+            dcp.save({"a": {"b": tensor}}, checkpoint_id=tmp_path / "c")
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_mesh_that_does_not_divide(mesh: Mesh) -> None:
     with pytest.raises(ValueError, match="cannot be split into 8 equal parts"):
         shard(ft.zeros(12), P("x"), mesh)
@@ -602,6 +609,49 @@ def test_states_are_set_as_pytorch_sets_them(flat: bool, mesh: Mesh, tmp_path: P
     for a, b in zip(model.state_dict().values(), other.state_dict().values(), strict=True):
         np.testing.assert_array_equal(a.numpy(force=True), b.numpy(force=True))
     assert plain(opt.state_dict()) == plain(opt2.state_dict())
+
+
+class Wrapped(nn.parallel.DistributedDataParallel):
+    def __init__(self, module: Any) -> None:
+        nn.Module.__init__(self)
+        self.module = module
+
+    def forward(self, *args: Any) -> Any:
+        return self.module(*args)
+
+
+def test_names_are_without_what_wrappers_add() -> None:
+    model, opt = build(ft)
+    inner = Wrapped(ft.compile(model))
+    names = [*model.state_dict()]
+    for wrapped in (inner, ft.compile(inner)):
+        assert all(name.startswith(("module.", "_orig_mod.")) for name in wrapped.state_dict())
+        state, opt_state = states.get_state_dict(wrapped, opt)
+        assert [*state] == names and opt_state["param_groups"][0]["params"][0] == "body.0.weight"
+        states.set_state_dict(wrapped, opt, model_state_dict=state, optim_state_dict=opt_state)
+        with pytest.warns(FutureWarning, match="submodules only"):
+            part = states.get_model_state_dict(wrapped, submodules={model["head"]})
+        assert [*part] == ["head.weight", "head.bias"]
+    module = nn.Module()
+    module.module = nn.Linear(1, 1)  # a name of the model's own
+    assert [*states.get_model_state_dict(module)] == ["module.weight", "module.bias"]
+
+
+def test_tied_parameters_have_one_state() -> None:
+    found = []
+    for t, module in ((ft, states), (torch, their_states)):
+        t.manual_seed(0)
+        model = t.nn.Sequential(t.nn.Linear(3, 3), t.nn.Linear(3, 3))
+        model[1].weight = model[0].weight
+        opt = t.optim.Adam(model.parameters())
+        model(t.ones(1, 3)).sum().backward()
+        opt.step()
+        state = module.get_optimizer_state_dict(model, opt)
+        before = plain(opt.state_dict())
+        module.set_optimizer_state_dict(model, opt, state)
+        assert plain(opt.state_dict()) == before
+        found.append([*state["state"]])
+    assert found[0] == found[1] == ["0.weight", "0.bias", "1.bias"]
 
 
 def test_errors_of_states_are_pytorchs() -> None:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from ..._array import placed
 from ..._tensor.creation import zeros_like
@@ -549,8 +550,6 @@ def _told(text: bytes) -> bytes:
 
 
 def _broadcast(array: Any) -> Any:
-    from jax.experimental import multihost_utils
-
     return multihost_utils.broadcast_one_to_all(array)
 
 
