@@ -47,8 +47,16 @@ class Replacement:
         self._lock: int | None = None
 
     def begin(self) -> None:
-        """Clear what killed writers left behind, and make the folder to work in."""
+        """Clear what killed writers left behind, and make the folder to work in.
+
+        Raises:
+            OSError: the path is a mount point.
+        """
         folder = os.path.dirname(self.path)
+        if os.path.ismount(self.path):
+            raise OSError(
+                f"{self.path} is a mount point, which nothing can take the place of: use a folder in it"
+            )
         os.makedirs(folder, exist_ok=True)
         cleared(folder, self._ours)
         self._make()

@@ -325,6 +325,10 @@ def test_options_are_taken_or_refused(tmp_path: Path) -> None:
     for name in ("single_file_per_rank", "cache_staged_state_dict", "_extensions", "serialization_format"):
         with pytest.raises(NotImplementedError, match=name):
             dcp.FileSystemWriter(tmp_path, **{name: name != "single_file_per_rank"})
+    assert "mount point" in str(failure(lambda: dcp.save({"a": 1}, checkpoint_id="/")))
+    for call in (dcp.save, dcp.load):
+        with pytest.raises(NotImplementedError, match="gs://bucket/a: checkpoints are in folders"):
+            call({"a": 1}, checkpoint_id="gs://bucket/a")
     with pytest.raises(NotImplementedError, match="process_group"):
         dcp.save({"a": 1}, checkpoint_id=tmp_path / "d", process_group=object())
     with pytest.raises(NotImplementedError, match="planner"):
@@ -676,7 +680,10 @@ def test_errors_of_states_are_pytorchs() -> None:
             said(lambda: module.set_model_state_dict(wrapped, dict(without))),
             said(lambda: module.set_optimizer_state_dict(model, opt, {})),
         ]
-        module.set_optimizer_state_dict(model, opt, whole, options=options(strict=False))
+        keys = module.set_state_dict(
+            model, opt, model_state_dict={}, optim_state_dict=whole, options=options(strict=False)
+        )
+        assert not keys.missing_keys
         assert len(opt.state_dict()["state"]) == 6
         found.append(texts)
     assert found[0] == found[1]
