@@ -128,7 +128,10 @@ def cleared(folder: str, ours: Ours) -> None:
 
 
 def removed(path: str) -> None:
-    """Remove a folder; it is gone at once, though its files go one by one."""
+    """Remove a folder; it is gone at once, though its files go one by one. Of a link only the link is removed."""
+    if os.path.islink(path):
+        os.unlink(path)
+        return
     made = Replacement(path, lambda name: True)
     made._make()
     with contextlib.suppress(FileNotFoundError):

@@ -512,6 +512,9 @@ def test_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
         dcp.CheckpointManager(tmp_path, keep=0)
     with pytest.raises(dcp.CheckpointException):
         checkpoints.load(state, 1)
+    (tmp_path / "run" / "2").symlink_to(tmp_path / "run" / "6")
+    checkpoints.save(8, state)
+    assert checkpoints.steps() == [7, 8] and not (tmp_path / "run" / "2").is_symlink()
 
 
 # --------------------------------------------------------------- states by names
