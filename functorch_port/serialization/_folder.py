@@ -47,8 +47,16 @@ class Replacement:
         self._lock: int | None = None
 
     def begin(self) -> None:
-        """Clear what killed writers left behind, and make the folder to work in."""
+        """Clear what killed writers left behind, and make the folder to work in.
+
+        Raises:
+            OSError: the path is a mount point.
+        """
         folder = os.path.dirname(self.path)
+        if os.path.ismount(self.path):
+            raise OSError(
+                f"{self.path} is a mount point, which nothing can take the place of: use a folder in it"
+            )
         os.makedirs(folder, exist_ok=True)
         cleared(folder, self._ours)
         self._make()
@@ -120,7 +128,10 @@ def cleared(folder: str, ours: Ours) -> None:
 
 
 def removed(path: str) -> None:
-    """Remove a folder; it is gone at once, though its files go one by one."""
+    """Remove a folder; it is gone at once, though its files go one by one. Of a link only the link is removed."""
+    if os.path.islink(path):
+        os.unlink(path)
+        return
     made = Replacement(path, lambda name: True)
     made._make()
     with contextlib.suppress(FileNotFoundError):

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -331,6 +325,10 @@ def test_options_are_taken_or_refused(tmp_path: Path) -> None:
     for name in ("single_file_per_rank", "cache_staged_state_dict", "_extensions", "serialization_format"):
         with pytest.raises(NotImplementedError, match=name):
             dcp.FileSystemWriter(tmp_path, **{name: name != "single_file_per_rank"})
+    assert "mount point" in str(failure(lambda: dcp.save({"a": 1}, checkpoint_id="/")))
+    for call in (dcp.save, dcp.load):
+        with pytest.raises(NotImplementedError, match="gs://bucket/a: checkpoints are in folders"):
+            call({"a": 1}, checkpoint_id="gs://bucket/a")
     with pytest.raises(NotImplementedError, match="process_group"):
         dcp.save({"a": 1}, checkpoint_id=tmp_path / "d", process_group=object())
     with pytest.raises(NotImplementedError, match="planner"):
@@ -344,6 +342,13 @@ def test_options_are_taken_or_refused(tmp_path: Path) -> None:
     with pytest.warns(FutureWarning, match="deprecated"):
         dcp.load_state_dict(state, dcp.FileSystemReader(tmp_path / "e"))
     assert state == {"a": 4}
+
+
+def test_what_has_no_values_to_save(tmp_path: Path) -> None:
+    for tensor in (ft.zeros(2, device="meta"), ft.eye(2).to_sparse()):
+        with pytest.raises(NotImplementedError, match="entry 'a.b' is"):
+            dcp.save({"a": {"b": tensor}}, checkpoint_id=tmp_path / "c")
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_mesh_that_does_not_divide(mesh: Mesh) -> None:
@@ -482,184 +487,6 @@ def test_checkpoints_of_pytorch_are_read(mesh: Mesh, tmp_path: Path) -> None:
     assert not list((tmp_path / "d").glob("*.distcp"))
 
 
-# ---------------------------------------------------------------- kills and full disks
-
-
-def script(text: str, *args: Any, **options: Any) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", textwrap.dedent(text), *map(str, args)]
-    return subprocess.Popen(
-        command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
-    )
-
-
-SAVES = """
-    import sys, jax, numpy as np
-    import functorch_port as ft
-    import functorch_port.distributed.checkpoint as dcp
-    from functorch_port.distributed.sharding import shard
-    from jax.sharding import Mesh, PartitionSpec as P
-    mesh = Mesh(np.array(jax.devices()), ("x",))
-    tensors = {f"{i}": shard(ft.zeros(1 << 16), P("x"), mesh) for i in range(8)}
-    for k in range(1, 10**6):
-        for t in tensors.values():
-            t.fill_(k)
-        print(k, flush=True)
-        dcp.save({"k": k, "tensors": tensors}, checkpoint_id=sys.argv[1])
-"""
-
-
-def test_a_killed_save_leaves_the_last_whole_checkpoint(tmp_path: Path) -> None:
-    path = tmp_path / "c"
-    rng = np.random.default_rng(0)
-    reached, leftovers = 0, 0
-    for _ in range(3):
-        process = script(SAVES, path)
-        assert process.stdout is not None
-        for _ in range(3):
-            process.stdout.readline()
-        time.sleep(rng.uniform(0, 0.1))
-        process.send_signal(signal.SIGKILL)
-        last = int(([3, *map(int, process.stdout.read().split())])[-1])
-        process.communicate()
-        leftovers += len(os.listdir(tmp_path)) > 1
-        state = {"k": 0, "tensors": {f"{i}": ft.zeros(1 << 16) for i in range(8)}}
-        dcp.load(state, checkpoint_id=path)
-        assert state["k"] in (last - 1, last)
-        assert all((t == state["k"]).all() for t in state["tensors"].values())
-        reached += last
-    assert reached >= 9
-    dcp.save({"k": 1}, checkpoint_id=tmp_path / "another")
-    assert sorted(os.listdir(tmp_path)) == ["another", "c"], f"{leftovers} saves left something"
-
-
-def test_every_moment_of_the_exchange_can_be_the_last(tmp_path: Path, monkeypatch: Any) -> None:
-    from functorch_port.serialization import _folder
-
-    real, path = os.rename, tmp_path / "c"
-    dcp.save({"k": 1}, checkpoint_id=path)
-    (path / "note").write_text("n")
-    for stop in range(4):
-        calls = 0
-
-        def rename(a: Any, b: Any) -> None:
-            nonlocal calls
-            if calls == stop and ".folder" in f"{a}{b}" and "orbax" not in f"{a}{b}":
-                raise KeyboardInterrupt  # and nothing is put right, as after a kill
-            calls += ".folder" in f"{a}{b}" and "orbax" not in f"{a}{b}"
-            real(a, b)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(_folder.os, "rename", rename)
-            patch.setattr(_folder.Replacement, "end", lambda self: self._lock and os.close(self._lock))
-            try:
-                dcp.save({"k": 2}, checkpoint_id=path)
-            except KeyboardInterrupt:
-                pass
-        state = {"k": 0}
-        dcp.load(state, checkpoint_id=path)
-        assert state["k"] in (1, 2)
-        dcp.save({"k": 1}, checkpoint_id=path)
-        assert os.listdir(tmp_path) == ["c"] and (path / "note").read_text() == "n"
-
-
-def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    process = script(
-        """
-        import os, resource, sys
-        import functorch_port as ft
-        import functorch_port.distributed.checkpoint as dcp
-        path = sys.argv[1] + "/c"
-        dcp.save({"k": 1, "w": ft.ones(10)}, checkpoint_id=path)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
-        for save in (dcp.save, lambda *a, **k: dcp.async_save(*a, **k).result()):
-            try:
-                save({"k": 2, "w": ft.randn(1 << 18)}, checkpoint_id=path)
-            except dcp.CheckpointException as error:
-                assert "The former checkpoint, if any, is unchanged" in "".join(error.failures[0][0].__notes__)
-                assert "large" in str(error), str(error)
-            else:
-                raise AssertionError
-            assert os.listdir(sys.argv[1]) == ["c"], os.listdir(sys.argv[1])
-            state = {"k": 0, "w": ft.zeros(10)}
-            dcp.load(state, checkpoint_id=path)
-            assert state["k"] == 1 and state["w"].all()
-        """,
-        tmp_path,
-    )
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
-
-
-def test_a_program_that_ends_completes_its_save(tmp_path: Path) -> None:
-    process = script(
-        """
-        import sys
-        import functorch_port as ft
-        import functorch_port.distributed.checkpoint as dcp
-        dcp.async_save({"k": 1, "w": ft.ones(1 << 20)}, checkpoint_id=sys.argv[1])
-        """,
-        tmp_path / "c",
-    )
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
-    state = {"k": 0, "w": ft.zeros(1 << 20)}
-    dcp.load(state, checkpoint_id=tmp_path / "c")
-    assert state["k"] == 1 and state["w"].all()
-
-
-PROCESSES = """
-    import os, sys
-    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
-    import jax
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(f"localhost:{sys.argv[2]}", num_processes=2, process_id=int(sys.argv[3]))
-    import numpy as np
-    import functorch_port as ft
-    import functorch_port.distributed.checkpoint as dcp
-    from functorch_port.distributed.checkpoint import state_dict as states
-    from functorch_port.distributed.device_mesh import init_device_mesh
-    from functorch_port.distributed.tensor import Replicate, Shard, distribute_tensor
-
-    mesh = init_device_mesh("cpu", (4,))
-    values = np.arange(128.0).reshape(16, 8)
-    net = ft.nn.Linear(8, 16).double()
-    net.weight = ft.nn.Parameter(distribute_tensor(ft.tensor(values), mesh, [Shard(0)]))
-    net.bias = ft.nn.Parameter(distribute_tensor(net.bias.data, mesh, [Replicate()]))
-    for k in range(2):
-        dcp.save({"net": net, "k": k}, checkpoint_id=f"{sys.argv[1]}/c")
-    dcp.async_save({"net": net, "k": 2}, checkpoint_id=f"{sys.argv[1]}/c").result()
-    net.weight = ft.nn.Parameter(distribute_tensor(ft.zeros(16, 8, dtype=ft.float64), mesh, [Shard(1)]))
-    state = {"net": net, "k": 0}
-    dcp.load(state, checkpoint_id=f"{sys.argv[1]}/c")
-    part = lambda tensor: [(s.index, np.asarray(s.data)) for s in tensor._value.addressable_shards]
-    assert state["k"] == 2 and all((data == values[at]).all() for at, data in part(net.weight))
-    options = states.StateDictOptions(full_state_dict=True, cpu_offload=True)
-    full = states.get_model_state_dict(net, options=options)
-    assert len(full) == (2 if jax.process_index() == 0 else 0)
-    if full:
-        assert (full["weight"].numpy() == values).all()
-        full["weight"] = full["weight"] + 1
-    options = states.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-    states.set_model_state_dict(net, full, options=options)
-    assert all((data == values[at] + 1).all() for at, data in part(net.weight))
-"""
-
-
-def test_two_processes_save_together_and_one_loads(mesh: Mesh, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    processes = [script(PROCESSES, tmp_path, port, i) for i in range(2)]
-    for process in processes:
-        errors = process.communicate(timeout=100)[1]
-        assert process.returncode == 0, errors
-    assert os.listdir(tmp_path) == ["c"]
-    weight = shard(ft.zeros(16, 8, dtype=ft.float64), P("x"), mesh)
-    dcp.load({"net": {"weight": weight}}, checkpoint_id=tmp_path / "c")
-    assert weight.tolist() == np.arange(128.0).reshape(16, 8).tolist()
-
-
 # ------------------------------------------------------------------------ the manager
 
 
@@ -685,59 +512,9 @@ def test_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
         dcp.CheckpointManager(tmp_path, keep=0)
     with pytest.raises(dcp.CheckpointException):
         checkpoints.load(state, 1)
-
-
-# -------------------------------------------------------------------------- memory
-
-MEMORY = """
-    import os, sys, threading, time
-    import functorch_port as ft
-    from functorch_port._base.tuning import tuning
-    from functorch_port.distributed.checkpoint import format_utils
-
-    def own():
-        with open("/proc/self/status") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) >> 10
-
-    def most(convert, source, target):
-        before, seen, going = own(), [0], [1]
-
-        def watch():
-            while going:
-                seen.append(own())
-                time.sleep(0.002)
-
-        thread = threading.Thread(target=watch)
-        thread.start()
-        convert(f"{folder}/{source}", f"{folder}/{target}")
-        going.clear()
-        thread.join()
-        return max(seen) - before
-
-    folder, to_folder, to_file = sys.argv[1], format_utils.torch_save_to_dcp, format_utils.dcp_to_torch_save
-    with tuning.having(checkpoint_part=8 << 20):
-        ft.save({"w": ft.ones(10)}, f"{folder}/small.pt")
-        to_folder(f"{folder}/small.pt", f"{folder}/small")  # what is imported does not count
-        to_file(f"{folder}/small", f"{folder}/small.safetensors")
-        print(most(to_folder, "x.pt", "a"), most(to_file, "a", "y.pt"), most(to_file, "a", "y.safetensors"))
-        print(most(to_folder, "y.safetensors", "b"))
-"""
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux")
-def test_conversions_take_a_fraction_of_the_checkpoint(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    layers = {f"l{i}": torch.from_numpy(rng.standard_normal((1024, 1024), np.float32)) for i in range(64)}
-    torch.save({"net": layers, "n": 3}, tmp_path / "x.pt")  # 256 MB
-    process = script(MEMORY, tmp_path)
-    out, errors = process.communicate()
-    assert process.returncode == 0, errors
-    assert max(map(int, out.split())) < 100, out
-    again = torch.load(tmp_path / "y.pt", mmap=True)
-    assert again["n"] == 3 and all((again["net"][k] == layers[k]).all() for k in layers)
-    state = {"net": {"l63": ft.zeros(1024, 1024)}}
-    dcp.load(state, checkpoint_id=tmp_path / "b")
-    np.testing.assert_array_equal(state["net"]["l63"].numpy(), layers["l63"].numpy())
+    (tmp_path / "run" / "2").symlink_to(tmp_path / "run" / "6")
+    checkpoints.save(8, state)
+    assert checkpoints.steps() == [7, 8] and not (tmp_path / "run" / "2").is_symlink()
 
 
 # --------------------------------------------------------------- states by names
@@ -841,6 +618,49 @@ def test_states_are_set_as_pytorch_sets_them(flat: bool, mesh: Mesh, tmp_path: P
     assert plain(opt.state_dict()) == plain(opt2.state_dict())
 
 
+class Wrapped(nn.parallel.DistributedDataParallel):
+    def __init__(self, module: Any) -> None:
+        nn.Module.__init__(self)
+        self.module = module
+
+    def forward(self, *args: Any) -> Any:
+        return self.module(*args)
+
+
+def test_names_are_without_what_wrappers_add() -> None:
+    model, opt = build(ft)
+    inner = Wrapped(ft.compile(model))
+    names = [*model.state_dict()]
+    for wrapped in (inner, ft.compile(inner)):
+        assert all(name.startswith(("module.", "_orig_mod.")) for name in wrapped.state_dict())
+        state, opt_state = states.get_state_dict(wrapped, opt)
+        assert [*state] == names and opt_state["param_groups"][0]["params"][0] == "body.0.weight"
+        states.set_state_dict(wrapped, opt, model_state_dict=state, optim_state_dict=opt_state)
+        with pytest.warns(FutureWarning, match="submodules only"):
+            part = states.get_model_state_dict(wrapped, submodules={model["head"]})
+        assert [*part] == ["head.weight", "head.bias"]
+    module = nn.Module()
+    module.module = nn.Linear(1, 1)  # a name of the model's own
+    assert [*states.get_model_state_dict(module)] == ["module.weight", "module.bias"]
+
+
+def test_tied_parameters_have_one_state() -> None:
+    found = []
+    for t, module in ((ft, states), (torch, their_states)):
+        t.manual_seed(0)
+        model = t.nn.Sequential(t.nn.Linear(3, 3), t.nn.Linear(3, 3))
+        model[1].weight = model[0].weight
+        opt = t.optim.Adam(model.parameters())
+        model(t.ones(1, 3)).sum().backward()
+        opt.step()
+        state = module.get_optimizer_state_dict(model, opt)
+        before = plain(opt.state_dict())
+        module.set_optimizer_state_dict(model, opt, state)
+        assert plain(opt.state_dict()) == before
+        found.append([*state["state"]])
+    assert found[0] == found[1] == ["0.weight", "0.bias", "1.bias"]
+
+
 def test_errors_of_states_are_pytorchs() -> None:
     def said(call: Any) -> tuple[str, str]:
         with pytest.raises(Exception) as caught:
@@ -863,7 +683,10 @@ def test_errors_of_states_are_pytorchs() -> None:
             said(lambda: module.set_model_state_dict(wrapped, dict(without))),
             said(lambda: module.set_optimizer_state_dict(model, opt, {})),
         ]
-        module.set_optimizer_state_dict(model, opt, whole, options=options(strict=False))
+        keys = module.set_state_dict(
+            model, opt, model_state_dict={}, optim_state_dict=whole, options=options(strict=False)
+        )
+        assert not keys.missing_keys
         assert len(opt.state_dict()["state"]) == 6
         found.append(texts)
     assert found[0] == found[1]

@@ -9,10 +9,10 @@ from ..._base.optional import optional
 
 optional("orbax.checkpoint", "torch.distributed.checkpoint", "orbax", "orbax-checkpoint")
 
+from ._manager import CheckpointManager
 from .api import CheckpointException
 from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from .filesystem import FileSystemReader, FileSystemWriter
-from .manager import CheckpointManager
 from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
 from .state_dict_loader import load, load_state_dict
 from .state_dict_saver import async_save, save, save_state_dict

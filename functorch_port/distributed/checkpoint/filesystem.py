@@ -17,6 +17,14 @@ from .metadata import BytesStorageMetadata, Metadata, StorageMeta, of_tensor
 __all__ = ["FileSystemReader", "FileSystemWriter"]
 
 
+def _local(path: str | os.PathLike[str]) -> Path:
+    if "://" in os.fspath(path):
+        raise NotImplementedError(
+            f"{os.fspath(path)}: checkpoints are in folders of the file system; mount the storage, or copy the folder"
+        )
+    return Path(path)
+
+
 class FileSystemWriter:
     """Writes a checkpoint to a folder, by orbax. A folder that was there is replaced when the new one is complete.
 
@@ -56,12 +64,12 @@ class FileSystemWriter:
                 raise NotImplementedError(
                     f"FileSystemWriter({name}=) is not supported: orbax chooses the files and their format"
                 )
-        self.path, self.overwrite = Path(path), overwrite
+        self.path, self.overwrite = _local(path), overwrite
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Write to another folder."""
         if checkpoint_id:
-            self.path = Path(checkpoint_id)
+            self.path = _local(checkpoint_id)
 
     @property
     def checkpoint_id(self) -> Path:
@@ -93,12 +101,12 @@ class FileSystemReader:
     def __init__(self, path: str | os.PathLike[str], _extension_registry: Any = None) -> None:
         if _extension_registry is not None:
             raise NotImplementedError("FileSystemReader(_extension_registry=) is not supported")
-        self.path = Path(path)
+        self.path = _local(path)
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Read from another folder."""
         if checkpoint_id:
-            self.path = Path(checkpoint_id)
+            self.path = _local(checkpoint_id)
 
     @property
     def checkpoint_id(self) -> Path:

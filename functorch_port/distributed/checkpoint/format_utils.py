@@ -1,10 +1,14 @@
 """Checkpoints in folders from and to single files: `dcp_to_torch_save`, `torch_save_to_dcp`.
 
-Both go through a checkpoint part by part, so that it need not fit in memory.
+Both go through a checkpoint part by part, so that it need not fit in memory. On the command line::
+
+    python -m functorch_port.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE
+    python -m functorch_port.distributed.checkpoint.format_utils torch_to_dcp FILE FOLDER
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -155,3 +159,19 @@ class _Unread(Value):
 
     def array(self, cell: Storage) -> Any:
         return from_numpy(self.host(cell))._value
+
+
+def _main() -> None:
+    ways = {"torch_to_dcp": torch_save_to_dcp, "dcp_to_torch": dcp_to_torch_save}
+    parser = argparse.ArgumentParser(description="Convert a checkpoint from a folder to a file, or back.")
+    parser.add_argument("mode", choices=[*ways], help="which way")
+    parser.add_argument("src", help="the file or folder to read")
+    parser.add_argument("dst", help="the folder or file to write")
+    args = parser.parse_args()
+    if not os.path.exists(args.src):
+        parser.error(f"{args.src} does not exist")
+    ways[args.mode](args.src, args.dst)
+
+
+if __name__ == "__main__":
+    _main()

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from ..._array import placed
 from ..._tensor.creation import zeros_like
@@ -23,6 +24,7 @@ from ..._tensor.tensor import Tensor, wrap
 from ...interchange._tree import changed, join, put_together, take_apart
 from ...nn._compiled import OptimizedModule
 from ...nn._module import Module
+from ...nn._state_dict import _IncompatibleKeys
 from ...nn.parallel.distributed import DistributedDataParallel
 from ...optim.optimizer import Optimizer
 from ...serialization._tensors import tensor_at
@@ -515,6 +517,8 @@ def set_state_dict(
     listed = _listed(optimizers)
     if listed:
         set_optimizer_state_dict(model, listed, optim_state_dict, options=options)
+    if not model_state_dict and not _checked(options).broadcast_from_rank0:
+        return _IncompatibleKeys([], [])  # only the optimizers' is set
     return set_model_state_dict(model, model_state_dict, options=options)
 
 
@@ -549,8 +553,6 @@ def _told(text: bytes) -> bytes:
 
 
 def _broadcast(array: Any) -> Any:
-    from jax.experimental import multihost_utils
-
     return multihost_utils.broadcast_one_to_all(array)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -149,8 +150,6 @@ def _found(asked: Mapping[str, Place], contents: Contents, partial: bool) -> lis
 
 
 def _close(name: str, contents: Contents) -> str:
-    import difflib
-
     close = difflib.get_close_matches(name, [*contents.entries], n=3)
     return f" The checkpoint has {', '.join(close) or ', '.join([*contents.entries][:5])}. ({contents.path})"
 

@@ -16,10 +16,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from ..._base import dtypes
 from ..._tensor.tensor import Tensor
 from ...interchange._orbax import Writing, is_ours
+from ...interchange._tree import check_dense
 from ...serialization._folder import Replacement
 from ._flat import flattened
 from .api import stage
@@ -229,7 +231,7 @@ class _Saving:
             tree = {k: v.state_dict() if isinstance(v, Stateful) else v for k, v in state_dict.items()}
             entries = flattened(tree, is_tensor)
             described = {
-                name: place._replace(value=_described(place.value)) for name, place in entries.items()
+                name: place._replace(value=_described(name, place.value)) for name, place in entries.items()
             }
             self._metadata = metadata_of(described, writer.path)
             if os.path.lexists(self._path) and not os.path.isdir(self._path):
@@ -271,9 +273,11 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor | jax.Array | np.ndarray)
 
 
-def _described(value: Any) -> Any:
+def _described(name: str, value: Any) -> Any:
     if not is_tensor(value):
         return value
+    if isinstance(value, Tensor):
+        check_dense(name, value)
     array = value._look() if isinstance(value, Tensor) else value
     shape, sharding = tuple(array.shape), getattr(array, "sharding", None)
     part = shape if sharding is None else sharding.shard_shape(shape)
@@ -288,8 +292,6 @@ def _agreed() -> str | None:
     """A name that all processes have; None in a single one."""
     if jax.process_count() == 1:
         return None
-    from jax.experimental import multihost_utils
-
     mine = np.frombuffer(os.urandom(16), np.uint8)
     return bytes(np.asarray(multihost_utils.broadcast_one_to_all(mine))).hex()
 

@@ -314,10 +314,10 @@ def _agreed(value: Any, rank: int | None) -> Any:
     """In several processes, the value that one of them has."""
     if rank is None or jax.process_count() == 1 or isinstance(value, jax.ShapeDtypeStruct):
         return value
-    import jax.experimental.multihost_utils as multihost_utils
+    from jax.experimental.multihost_utils import broadcast_one_to_all
 
     with tracing.x64():
-        return multihost_utils.broadcast_one_to_all(np.asarray(value), jax.process_index() == rank)
+        return broadcast_one_to_all(np.asarray(value), jax.process_index() == rank)
 
 
 def distribute_in_place(

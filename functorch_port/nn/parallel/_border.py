@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..._array import executor, placed, tracing
@@ -43,14 +42,18 @@ def is_global(tensor: Tensor) -> bool:
 
 def from_first(value: Any) -> np.ndarray:
     """What the first process has, in all of them."""
+    from jax.experimental.multihost_utils import broadcast_one_to_all
+
     with tracing.x64():
-        return multihost_utils.broadcast_one_to_all(np.asarray(value))  # type: ignore[no-any-return]
+        return broadcast_one_to_all(np.asarray(value))  # type: ignore[no-any-return]
 
 
 @lru_cache(tuning.cached_facts)
 def _check_equal(shape: tuple[int, ...]) -> None:
     """Refuse parts of different shapes. The processes meet here when a shape is new to them."""
-    found = multihost_utils.process_allgather(np.array(shape, np.int64))
+    from jax.experimental.multihost_utils import process_allgather
+
+    found = process_allgather(np.array(shape, np.int64))
     if (found != found[0]).any():
         raise ValueError(
             f"the processes give batches of different shapes: {[tuple(map(int, row)) for row in found]}. Give all the "
