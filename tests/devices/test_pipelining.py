@@ -170,5 +170,9 @@ def test_what_is_refused(row: Any) -> None:
     run = pipe(stack(4), row, 3)
     with pytest.raises(ValueError, match="a batch of 8 cannot be split into 3 equal microbatches"):
         run(ft.zeros(8, 8, dtype=ft.float64))
+    drops = pipe(nn.ScanStack([nn.Dropout(0.5) for _ in range(4)]), row, 4)
+    for call in (drops, ft.compile(drops)):
+        with pytest.raises(NotImplementedError, match="a layer draws random numbers"):
+            call(ft.zeros(8, 8))
     with pytest.raises(NotImplementedError, match="Use ScheduleGPipe"):
         Schedule1F1B(run._stage, 4)
