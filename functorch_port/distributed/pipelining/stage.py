@@ -124,7 +124,7 @@ class PipelineStage(Module):
         except NotImplementedError as error:
             if str(error) == DRAWN:
                 raise NotImplementedError(
-                    "PipelineStage: a layer draws random numbers: set its dropout to 0, or apply it outside of the stack"
+                    "PipelineStage: a layer draws random numbers. Set its dropout to 0, or apply it behind the stack"
                 ) from None
             raise
         return outs[last:].unsqueeze(0)  # type: ignore[no-any-return]
