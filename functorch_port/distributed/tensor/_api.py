@@ -7,6 +7,7 @@ tensors, and its methods are there on them.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from ..._array import executor, placed
 from ..._array.placed import sharding_of
+from ..._array.storage import Storage
 from ..._run.call import Op
 from ..._run.registry import ops
 from ..._tensor import creation
@@ -42,6 +44,9 @@ _constrain = Op(ops["_constrain"])
 
 #: shardings -> the meshes that they were made for, which know the names of the dimensions in use
 _meshes: dict[NamedSharding, DeviceMesh] = {}
+#: Storages -> the shardings that they were given and the meshes of these, where that is known: a part of a mesh and the
+#: whole one may have the same sharding
+_given: weakref.WeakKeyDictionary[Storage, tuple[NamedSharding, DeviceMesh]] = weakref.WeakKeyDictionary()
 
 
 def _sharding(mesh: DeviceMesh, placements: Sequence[Placement] | None, ndim: int) -> NamedSharding:
@@ -98,7 +103,7 @@ def laid(
             sharding = NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(*spec))
         else:
             sharding = value.sharding
-        _meshes.setdefault(sharding, mesh)
+        _given[cell] = sharding, mesh
         cell.held = placed.Placed(value, sharding)
     return out  # type: ignore[no-any-return]
 
@@ -176,7 +181,13 @@ class DTensor(metaclass=_Kind):
 
 
 def device_mesh(self: Tensor) -> DeviceMesh:
-    sharding = _of(self, "device_mesh")
+    return _mesh_of(self, _of(self, "device_mesh"))
+
+
+def _mesh_of(tensor: Tensor, sharding: NamedSharding) -> DeviceMesh:
+    given = _given.get(tensor._storage)
+    if given is not None and given[0] == sharding:
+        return given[1]
     found = _meshes.get(sharding)
     return mesh_of(cast(Mesh, sharding.mesh)) if found is None else found
 
@@ -214,9 +225,7 @@ def _redistribute(
             "redistribute(forward_dtype=, backward_dtype=) is not supported: use Tensor.to"
         )
     own = _of(tensor, "redistribute")
-    mesh = (
-        mesh_of(device_mesh) if device_mesh is not None else _meshes.get(own) or mesh_of(cast(Mesh, own.mesh))
-    )
+    mesh = _mesh_of(tensor, own) if device_mesh is None else mesh_of(device_mesh)
     return moved(tensor, _sharding(mesh, placements, tensor.dim()), own)
 
 
@@ -313,6 +322,7 @@ def distribute_tensor(
     value = _agreed(tensor._aval() if tensor.is_meta else tensor._look(), src_data_rank)
     made = wrap(placed.Placed(placed.brought(value, sharding), sharding))
     made._requires_grad = tensor.requires_grad
+    _given[made._storage] = sharding, mesh
     return made
 
 
@@ -338,6 +348,7 @@ def distribute_in_place(
     elif have.mesh == sharding.mesh:
         sharding = NamedSharding(sharding.mesh, _joined(have.spec, sharding.spec, mesh.axes, tensor.dim()))
     placed.place(cell, sharding)
+    _given[cell] = sharding, mesh
 
 
 def _joined(have: Any, new: Any, axes: Sequence[str], ndim: int) -> jax.sharding.PartitionSpec:
