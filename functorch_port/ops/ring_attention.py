@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
+from .._base.meshes import within
 from .._run.registry import Array, op
 from ._common import wide
 from .attention import _check, _repeated
@@ -50,7 +51,9 @@ def ring_attention(
 def _ring(mesh: Any, axis: str, is_causal: bool, scale: Any) -> Callable[..., Any]:
     def on_parts(fn: Callable[..., Any], like: Any) -> Callable[..., Any]:
         spec = PartitionSpec(*[None] * (like.ndim - 2), axis)
-        return jax.shard_map(fn, mesh=mesh, in_specs=spec, out_specs=spec, axis_names={axis}, check_vma=False)
+        return jax.shard_map(
+            fn, mesh=within(mesh), in_specs=spec, out_specs=spec, axis_names={axis}, check_vma=False
+        )
 
     part = functools.partial(_forward, axis, is_causal, scale)
     back = functools.partial(_backward, axis, is_causal, scale)

@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec as P
 import functorch_port as ft
 from functorch_port.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from functorch_port.distributed.sharding import shard
+from functorch_port.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 nn, F = ft.nn, ft.nn.functional
 
@@ -88,6 +89,21 @@ def trained(mesh: Any, compiled: bool) -> np.ndarray:
 def test_training_beside_data_parallelism_has_the_numbers_of_one_device(compiled: bool) -> None:
     mesh = ft.distributed.init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "pp"))
     np.testing.assert_allclose(trained(mesh, compiled), trained(None, compiled), rtol=1e-10)
+
+
+def test_beside_tensor_parallelism() -> None:
+    mesh = ft.distributed.init_device_mesh("cpu", (2, 4), mesh_dim_names=("pp", "tp"))
+    layers, split = stack(4), shard(stack(4), {}, mesh)
+    parallelize_module(
+        split, mesh["tp"], {"stacked.up": ColwiseParallel(), "stacked.down": RowwiseParallel()}
+    )
+    run = pipe(split, mesh["pp"], 2)
+    assert {s.data.shape for s in split.stacked.up.weight.jax().addressable_shards} == {(2, 4, 8)}
+    x = ft.randn(8, 8, dtype=ft.float64)
+    both = lambda f, net, x: [out := f(x), *ft.autograd.grad(out.square().sum(), [*net.parameters()])]
+    got = ft.compile(lambda x: both(run, split, x))(shard(x.clone(), P(), mesh))
+    for a, b in zip(got, both(layers, layers, x), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-10, 1e-12)
 
 
 def test_a_step_computes_losses_and_gradients(row: Any) -> None:

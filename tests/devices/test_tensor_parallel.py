@@ -255,6 +255,41 @@ def test_the_program_communicates_no_more_than_one_by_hand(plan: Any) -> None:
     assert all(VOCAB not in shape and 4 * DIM not in shape for _, shape in shapes_of(ours))
 
 
+def test_a_stack_of_layers_stays_one_loop() -> None:
+    """Stacked parameters are split too, and the hooks run in the scan."""
+    mesh, tp = meshes("grid")
+    plan = {
+        "stacked.attention.[qkv]": ColwiseParallel(), "stacked.attention.o": RowwiseParallel(),
+        "stacked.up": ColwiseParallel(), "stacked.down": RowwiseParallel(),
+    }  # fmt: skip
+    x = ft.randn(4, 8, DIM, dtype=ft.float64)
+
+    def made(count: int) -> Any:
+        ft.manual_seed(0)
+        return nn.ScanStack([Block().eval() for _ in range(count)]).double()
+
+    def step(net: Any, x: Any) -> Any:
+        net.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        return loss
+
+    programs = {}
+    for count in (2, 3):
+        one, net = made(count), shard(made(count), {}, mesh)
+        parallelize_module(net, tp, plan)
+        assert net.stacked.down.weight.placements == (Shard(2),)
+        run, split = ft.compile(step), shard(x.clone(), P("dp"), mesh)
+        np.testing.assert_allclose(run(net, split).item(), step(one, x).item(), rtol=1e-12)
+        for p, q in zip(net.parameters(), one.parameters(), strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), 1e-10, 1e-14)
+        programs[count] = shapes_of(text_of(run, net, split))
+    assert programs[2] == programs[3]
+    # each device sums its part of a weight's gradient over dp
+    assert ("all-reduce", (16, 16)) in programs[2] and ("all-reduce", (16, 64)) not in programs[2]
+    assert all(kind == "all-reduce" and 4 * DIM not in shape for kind, shape in programs[2])
+
+
 def test_styles_say_what_pytorch_says() -> None:
     def all_of(lib: Any, shard_: Any, replicate: Any) -> list[str]:
         made = [

@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec
 from ...._array import tracing
 from ...._array.placed import sharding_of
 from ...._array.refusal import Check
+from ...._base.meshes import within
 from ...._tensor.tensor import Tensor, wrap
 from ...._tensor.tree import flatten, unflatten
 from ...._trace.compiled import compile
@@ -202,7 +203,7 @@ class _Mapped:
             each = PartitionSpec(mesh.axes)
             run = jax.shard_map(
                 part,
-                mesh=mesh.jax_mesh,
+                mesh=within(mesh.jax_mesh),
                 in_specs=(*ins, *[each for _ in drawn]),
                 out_specs=(tuple(outs), each),
                 axis_names=set(mesh.axes),
