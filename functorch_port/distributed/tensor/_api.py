@@ -93,7 +93,7 @@ def laid(
     sharding = _sharding(mesh, [placement], tensor.dim())
     placed.check(tensor.shape, sharding)
     before = None if back is None else _sharding(mesh, [back], tensor.dim())
-    out = _constrain.run((tensor, sharding, before, mesh.axes), {})
+    out = _constrain.run((tensor, sharding, before), {"axes": mesh.axes})
     if is_distributed:
         cell = out._storage
         value = cell.array()
@@ -118,7 +118,7 @@ def constrained_along(
     sharding = _sharding(mesh, placements, tensor.dim())
     made = [Replicate() if isinstance(p, Partial) else p for p in back]
     before = _sharding(mesh, made, tensor.dim())
-    return _constrain.run((tensor, sharding, before, mesh.axes), {})  # type: ignore[no-any-return]
+    return _constrain.run((tensor, sharding, before), {"axes": mesh.axes})  # type: ignore[no-any-return]
 
 
 class _Kind(type):
