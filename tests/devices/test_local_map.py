@@ -158,6 +158,7 @@ def test_an_eager_call_is_compiled_once(row: Any) -> None:
     count = next(runs)
     for _ in range(3):
         mapped(x).sum().backward()
+        local_map(f, [Shard(0)], ([Shard(0)],), device_mesh=row)(x)  # made anew, of the same function
     assert next(runs) == count + 1
 
 

@@ -14,6 +14,7 @@ from ...._array import tracing
 from ...._array.placed import sharding_of
 from ...._array.refusal import Check
 from ...._base.meshes import within
+from ...._base.tuning import tuning
 from ...._tensor.tensor import Tensor, wrap
 from ...._tensor.tree import flatten, unflatten
 from ...._trace.compiled import compile
@@ -78,18 +79,22 @@ def local_map(
             device_mesh=device_mesh,
             redistribute_inputs=redistribute_inputs,
         )
-    outs = (
-        out_placements
-        if isinstance(out_placements, tuple) and not _is_one(out_placements)
-        else (out_placements,)
-    )
-    mapped = _Mapped(func, outs, in_placements, in_grad_placements, device_mesh, redistribute_inputs)
+    several = isinstance(out_placements, tuple) and not _is_one(out_placements)
+    described = [
+        _fixed(p)
+        for p in (out_placements if several else (out_placements,), in_placements, in_grad_placements)
+    ]
+    mapped = _mapped(func, *described, device_mesh, redistribute_inputs)
 
     @functools.wraps(func)
     def on_whole(*args: Any, **kwargs: Any) -> Any:
         return mapped(args, kwargs)
 
     return on_whole
+
+
+def _fixed(placements: Any) -> Any:
+    return None if placements is None else tuple([None if p is None else tuple(p) for p in placements])
 
 
 def _is_one(placements: tuple[Any, ...]) -> bool:
@@ -282,6 +287,12 @@ class _Part(Level):
             )
         self.taken += 1
         return self.drawn[self.taken - 1]
+
+
+@functools.lru_cache(tuning.cached_facts)
+def _mapped(*how: Any) -> _Mapped:
+    """The same one where a function calls `local_map` again and again, which keeps what was compiled."""
+    return _Mapped(*how)
 
 
 def _call(mapped: _Mapped, mesh: DeviceMesh, places: Any, args: Any, kwargs: Any) -> Any:
