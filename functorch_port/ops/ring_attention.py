@@ -47,12 +47,7 @@ def ring_attention(
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     count, length = mesh.shape[axis], query.shape[-2]
     is_dealt = is_causal and count > 1 and length == key.shape[-2] and length % (2 * count) == 0
-    ring = _Ring(mesh, axis, count, is_causal, is_dealt, factor)
-    if not is_dealt:
-        return ring.attend()(query, key, value)
-    query, key, value = (ring.on_parts(ring.deal, x)(x) for x in (query, key, value))
-    out = ring.attend()(query, key, value)
-    return ring.on_parts(ring.collect, out)(out)
+    return _Ring(mesh, axis, count, is_causal, is_dealt, factor).attend(query, key, value)
 
 
 @dataclass(frozen=True)
@@ -70,26 +65,23 @@ class _Ring:
     is_dealt: bool
     scale: Any
 
-    def on_parts(self, fn: Callable[..., Any], like: Any) -> Callable[..., Any]:
-        spec = PartitionSpec(*[None] * (like.ndim - 2), self.axis)
-        return jax.shard_map(
-            fn, mesh=within(self.mesh), in_specs=spec, out_specs=spec, axis_names={self.axis}, check_vma=False
-        )
+    def attend(self, q: Any, k: Any, v: Any) -> Any:
+        spec = PartitionSpec(*[None] * (q.ndim - 2), self.axis)
 
-    def attend(self) -> Callable[..., Any]:
-        @jax.custom_vjp
-        def attend(q: Any, k: Any, v: Any) -> Any:
-            return self.on_parts(self.forward, q)(q, k, v)[0]
+        def on_parts(fn: Callable[..., Any]) -> Callable[..., Any]:
+            return jax.shard_map(
+                fn,
+                mesh=within(self.mesh),
+                in_specs=spec,
+                out_specs=spec,
+                axis_names={self.axis},
+                check_vma=False,
+            )
 
-        def forward(q: Any, k: Any, v: Any) -> Any:
-            out, sums = self.on_parts(self.forward, q)(q, k, v)
-            return out, (q, k, v, out, sums)
-
-        def backward(kept: Any, ct: Any) -> Any:
-            return self.on_parts(self.backward, ct)(*kept, ct)
-
-        attend.defvjp(forward, backward)
-        return attend
+        forward = on_parts(self.forward)
+        attend = jax.custom_vjp(lambda q, k, v: forward(q, k, v)[0])
+        attend.defvjp(forward, lambda kept, ct: on_parts(self.backward)(*kept, ct))
+        return attend(q, k, v)
 
     # -------------------------------------------------------------- dealing
 
@@ -99,12 +91,16 @@ class _Ring:
         return [to(2 * i) for i in range(self.count)], [to(2 * i + 1) for i in range(self.count)]
 
     def deal(self, x: Any) -> Any:
+        if not self.is_dealt:
+            return x
         even, odd = self._ways()
         first, second = jnp.split(x, 2, -2)
         first, second = lax.ppermute(first, self.axis, even), lax.ppermute(second, self.axis, odd)
         return self._crossed(first, second)
 
     def collect(self, x: Any) -> Any:
+        if not self.is_dealt:
+            return x
         even, odd = self._ways()
         first, second = jnp.split(self._crossed(*jnp.split(x, 2, -2)), 2, -2)
         back = lambda pairs: [(b, a) for a, b in pairs]
@@ -116,12 +112,13 @@ class _Ring:
         is_even = lax.axis_index(self.axis) % 2 == 0
         return jnp.concatenate([jnp.where(is_even, a, b), jnp.where(is_even, b, a)], -2)
 
-    def _places(self, part: Any, size: int) -> Any:
+    def _places(self, part: Any, shape: tuple[int, int], dim: int) -> Any:
         """Where the elements of a part stand in the sequence."""
+        i, size = lax.broadcasted_iota(jnp.int32, shape, dim), shape[dim]
         if not self.is_dealt:
-            return part * size + jnp.arange(size)
-        half = jnp.arange(size // 2)
-        return jnp.concatenate([part * len(half) + half, (2 * self.count - 1 - part) * len(half) + half])
+            return part * size + i
+        half = size // 2
+        return jnp.where(i < half, part * half + i, (2 * self.count - 1 - part) * half + i - half)
 
     # -------------------------------------------------------------- meeting
 
@@ -139,7 +136,8 @@ class _Ring:
             there = (here - i) % self.count
             if not self.is_causal:
                 return meet(carry, whole, whole, None)
-            hidden = lambda: self._places(here, size)[:, None] < self._places(there, others)
+            shape = size, others
+            hidden = lambda: self._places(here, shape, 0) < self._places(there, shape, 1)
             masked = lambda c: meet(c, whole, whole, hidden())
             if not self.is_dealt:  # all of a later part is hidden
                 return lax.cond((here + 1) * size > there * others, masked, lambda c: c, carry)
@@ -157,8 +155,11 @@ class _Ring:
         return step(self.count - 1, lax.fori_loop(0, self.count - 1, turn, first))
 
     def forward(self, q: Any, k: Any, v: Any) -> Any:
-        """The result of this part's queries, and the logarithm of the sum of each row's weights."""
+        """The result of this part's queries; and what `backward` needs, dealt, with the logarithms of the sums of the
+        rows' weights.
+        """
         dtype = wide(q.dtype)
+        q, k, v = map(self.deal, (q, k, v))
         q_wide = q.astype(dtype) * self.scale
 
         def meet(carry: Any, rows: slice, columns: slice, hidden: Any) -> Any:
@@ -168,10 +169,9 @@ class _Ring:
             now = jnp.maximum(most[..., rows], scores.max(-1))
             base = jnp.where(jnp.isneginf(now), 0, now)
             weights, old = jnp.exp(scores - base[..., None]), jnp.exp(most[..., rows] - base)
-            total = total.at[..., rows].multiply(old).at[..., rows].add(weights.sum(-1))
-            out = out.at[..., rows, :].multiply(old[..., None])
-            out = out.at[..., rows, :].add(product(weights, values_wide))
-            return (most.at[..., rows].set(now), total, out), (keys, values)
+            total = _put(total, rows, total[..., rows] * old + weights.sum(-1), -1)
+            out = _put(out, rows, out[..., rows, :] * old[..., None] + product(weights, values_wide))
+            return (_put(most, rows, now, -1), total, out), (keys, values)
 
         state = (
             jnp.full(q.shape[:-1], -jnp.inf, dtype),
@@ -181,12 +181,13 @@ class _Ring:
         (most, total, out), _ = self._around(q.shape[-2], k.shape[-2], meet, (state, (k, v)), last=False)
         safe = jnp.where(total == 0, 1, total)
         sums = jnp.where(total == 0, jnp.inf, most + jnp.log(safe))
-        return (out / safe[..., None]).astype(q.dtype), sums
+        out = (out / safe[..., None]).astype(q.dtype)
+        return self.collect(out), (q, k, v, out, sums)
 
     def backward(self, q: Any, k: Any, v: Any, out: Any, sums: Any, ct: Any) -> Any:
         """The gradients of this part; those of keys and values go round with them."""
         dtype = wide(q.dtype)
-        q_wide, ct = q.astype(dtype) * self.scale, ct.astype(dtype)
+        q_wide, ct = q.astype(dtype) * self.scale, self.deal(ct).astype(dtype)
         inner = (out.astype(dtype) * ct).sum(-1)
 
         def meet(carry: Any, rows: slice, columns: slice, hidden: Any) -> Any:
@@ -197,14 +198,22 @@ class _Ring:
             weights = jnp.exp(scores - sums[..., rows, None])
             slopes = product(slope, values_wide, transposed=True) - inner[..., rows, None]
             slopes = weights * slopes
-            dv = dv.at[..., columns, :].add(product(jnp.swapaxes(weights, -1, -2), slope))
-            dk = dk.at[..., columns, :].add(product(jnp.swapaxes(slopes, -1, -2), mine))
-            return dq.at[..., rows, :].add(product(slopes, keys_wide)), (keys, values, dk, dv)
+            dv = _put(dv, columns, dv[..., columns, :] + product(weights.mT, slope))
+            dk = _put(dk, columns, dk[..., columns, :] + product(slopes.mT, mine))
+            return _put(dq, rows, dq[..., rows, :] + product(slopes, keys_wide)), (keys, values, dk, dv)
 
         moving = k, v, jnp.zeros(k.shape, dtype), jnp.zeros(v.shape, dtype)
         first = jnp.zeros(q.shape, dtype), moving
         dq, (_, _, dk, dv) = self._around(q.shape[-2], k.shape[-2], meet, first, last=True)
-        return (dq * self.scale).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype)
+        found = (dq * self.scale).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype)
+        return tuple([self.collect(x) for x in found])
+
+
+def _put(x: Any, at: slice, part: Any, dim: int = -2) -> Any:
+    """``x`` with another part. (XLA refuses the constants of ``x.at`` in a function on parts within another one.)"""
+    if at == slice(None):
+        return part
+    return lax.dynamic_update_slice_in_dim(x, part, at.start or 0, x.ndim + dim)
 
 
 def _hidden(scores: Any, hidden: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 import functorch_port as ft
 from functorch_port.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from functorch_port.distributed.sharding import shard
+from functorch_port.distributed.tensor.experimental import context_parallel
 from functorch_port.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 nn, F = ft.nn, ft.nn.functional
@@ -102,6 +104,30 @@ def test_beside_tensor_parallelism() -> None:
     x = ft.randn(8, 8, dtype=ft.float64)
     both = lambda f, net, x: [out := f(x), *ft.autograd.grad(out.square().sum(), [*net.parameters()])]
     got = ft.compile(lambda x: both(run, split, x))(shard(x.clone(), P(), mesh))
+    for a, b in zip(got, both(layers, layers, x), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-10, 1e-12)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
+def test_beside_context_parallelism() -> None:
+    mesh = ft.distributed.init_device_mesh("cpu", (2, 4), mesh_dim_names=("pp", "cp"))
+    layers = nn.ScanStack([Attention() for _ in range(2)]).double()
+    split = shard(copy.deepcopy(layers), {}, mesh)
+    run = pipe(split, mesh["pp"], 2)
+    x = ft.randn(4, 8, 8, dtype=ft.float64)
+    both = lambda f, net, x: [out := f(x), *ft.autograd.grad(out.square().sum(), [*net.parameters()])]
+    with context_parallel(mesh["cp"]):
+        got = ft.compile(lambda x: both(run, split, x))(shard(x.clone(), P(), mesh))
     for a, b in zip(got, both(layers, layers, x), strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-10, 1e-12)
 
