@@ -200,6 +200,22 @@ def test_the_program_communicates_no_more_than_one_by_hand(row: Any) -> None:
     assert elements(ours).total() <= elements(theirs).total()
 
 
+def test_a_trace_that_fails_leaves_the_layers_as_they_were(row: Any) -> None:
+    layers = stack(4)
+    weight = layers.stacked.up.weight
+    run = pipe(layers, row, 2)
+
+    @ft.compile
+    def step(x: Any) -> Any:
+        run(x)
+        raise KeyError("mine")
+
+    x = ft.ones(4, 8, dtype=ft.float64)
+    with pytest.raises(KeyError, match="mine"):
+        step(x)
+    assert layers.stacked.up.weight is weight and run(x).shape == (4, 8)
+
+
 def test_what_is_refused(row: Any) -> None:
     with pytest.raises(NotImplementedError, match="PipelineStage takes an nn.ScanStack of all layers"):
         PipelineStage(nn.Linear(8, 8), 0, 4, "cpu", group=row)
