@@ -25,7 +25,8 @@ def text_of(step: Any, *args: Any) -> str:
     into = Donating.into
 
     def noted(self: Any, results: Any, given: Any, kind: Any) -> None:
-        like = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding)
+        place = lambda a: a.sharding if len(a.sharding.device_set) > 1 else None
+        like = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place(a))
         called.append((self, jax.tree.map(lambda a: like(a) if isinstance(a, jax.Array) else a, given)))
         into(self, results, given, kind)
 

@@ -7,10 +7,16 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-__all__ = ["INCOMPATIBLE", "joined"]
+__all__ = ["INCOMPATIBLE", "joined", "within"]
 
 #: part of JAX's text where a program is given arrays on different devices
 INCOMPATIBLE = "incompatible devices"
+
+
+def within(mesh: Any) -> Any:
+    """The mesh for an operation: in a function on parts (`jax.shard_map`), the one that says which axes are taken."""
+    around = jax.sharding.get_abstract_mesh()
+    return mesh if around.empty else around
 
 
 def joined(error: Exception, args: Any) -> Any:

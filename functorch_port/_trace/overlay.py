@@ -376,7 +376,7 @@ class Overlay:
         for instance, tables in self.stateful.items():
             for key, table in tables.items():
                 current = instance.__dict__[key]
-                if current != table and not same_table(current, table):
+                if not same_table(current, table):  # tensors compare by value
                     current.clear()
                     current.update(table)
 

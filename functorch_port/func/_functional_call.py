@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from .._array import tracing
 from .._run import bind
 from .._tensor.tensor import Tensor
 
@@ -87,6 +88,9 @@ def _slots(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
 
 @contextmanager
 def _swapped(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
+    if tracing.overlay:  # which notes what the module holds when it first sees it
+        for part in module.modules():
+            tracing.overlay.note_stateful(part)
     slots, asked = _slots(module), given
     if tie_weights:
         given = _tied(slots, given)

@@ -6,7 +6,9 @@ from typing import Any
 
 import jax
 from jax import lax
+from jax.sharding import NamedSharding
 
+from .._base.meshes import within
 from .._run.registry import Array, op
 
 __all__ = ["constrain"]
@@ -43,10 +45,8 @@ def constrain(
 
 
 def _placed(x: Any, sharding: Any, axes: Any) -> Any:
-    if axes is None or set(axes) == set(sharding.mesh.axis_names):
-        return lax.with_sharding_constraint(x, sharding)
+    mesh, spec = within(sharding.mesh), sharding.spec
+    if axes is None or set(axes) == set(mesh.axis_names):
+        return lax.with_sharding_constraint(x, NamedSharding(mesh, spec, memory_kind=sharding.memory_kind))
     # a constraint cannot say that some axes split no dimension while others do as they like
-    spec = sharding.spec
-    return jax.shard_map(
-        lambda part: part, mesh=sharding.mesh, in_specs=spec, out_specs=spec, axis_names=set(axes)
-    )(x)
+    return jax.shard_map(lambda part: part, mesh=mesh, in_specs=spec, out_specs=spec, axis_names=set(axes))(x)

@@ -9,8 +9,8 @@ FlashAttention-2, https://arxiv.org/abs/2307.08691 (algorithm 2).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
+from .._base.meshes import within
 from .._run.registry import Array, op
 from ._common import wide
 from .attention import _check, _repeated
@@ -44,112 +45,176 @@ def ring_attention(
     batch = jnp.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     query, key, value = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (query, key, value))
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    return _ring(mesh, axis, is_causal, factor)(query, key, value)
+    count, length = mesh.shape[axis], query.shape[-2]
+    is_dealt = is_causal and count > 1 and length == key.shape[-2] and length % (2 * count) == 0
+    return _Ring(mesh, axis, count, is_causal, is_dealt, factor).attend(query, key, value)
 
 
-def _ring(mesh: Any, axis: str, is_causal: bool, scale: Any) -> Callable[..., Any]:
-    def on_parts(fn: Callable[..., Any], like: Any) -> Callable[..., Any]:
-        spec = PartitionSpec(*[None] * (like.ndim - 2), axis)
-        return jax.shard_map(fn, mesh=mesh, in_specs=spec, out_specs=spec, axis_names={axis}, check_vma=False)
+@dataclass(frozen=True)
+class _Ring:
+    """How the parts meet.
 
-    part = functools.partial(_forward, axis, is_causal, scale)
-    back = functools.partial(_backward, axis, is_causal, scale)
-
-    @jax.custom_vjp
-    def attend(q: Any, k: Any, v: Any) -> Any:
-        return on_parts(part, q)(q, k, v)[0]
-
-    def forward(q: Any, k: Any, v: Any) -> Any:
-        out, sums = on_parts(part, q)(q, k, v)
-        return out, (q, k, v, out, sums)
-
-    def backward(kept: Any, ct: Any) -> Any:
-        return on_parts(back, ct)(*kept, ct)
-
-    attend.defvjp(forward, backward)
-    return attend
-
-
-def _masked(scores: Any, here: Any, there: Any) -> Any:
-    """The scores of a part of the queries for a part of the keys, for a causal mask."""
-    rows = here * scores.shape[-2] + lax.broadcasted_iota(jnp.int32, scores.shape[-2:], 0)
-    columns = there * scores.shape[-1] + lax.broadcasted_iota(jnp.int32, scores.shape[-2:], 1)
-    return jnp.where(rows >= columns, scores, -jnp.inf)
-
-
-def _round(axis: str, is_causal: bool, q: Any, k: Any, meet: Callable[..., Any]) -> Any:
-    """How many parts there are; a step, which meets the i-th one; and one after which what moves goes on.
-
-    ``meet(state, moving, there)`` gives the state and what moves anew.
+    With a causal mask the first part of a sequence sees little and the last one all. So the sequence is dealt: of 2n
+    pieces each device has one from the start and one from the end, and all have as much to do.
     """
-    count, here = lax.axis_size(axis), lax.axis_index(axis)
-    on = [(i, (i + 1) % count) for i in range(count)]
 
-    def step(i: Any, carry: Any) -> Any:
-        there = (here - i) % count
-        if not is_causal:
-            return meet(*carry, there)
-        # all of a later part is hidden
-        seen = (here + 1) * q.shape[-2] > there * k.shape[-2]
-        return lax.cond(seen, lambda c: meet(*c, there), lambda c: c, carry)
+    mesh: Any
+    axis: str
+    count: int
+    is_causal: bool
+    is_dealt: bool
+    scale: Any
 
-    def turn(i: Any, carry: Any) -> Any:
-        now, parts = step(i, carry)
-        return now, jax.tree.map(lambda x: lax.ppermute(x, axis, on), parts)
+    def attend(self, q: Any, k: Any, v: Any) -> Any:
+        spec = PartitionSpec(*[None] * (q.ndim - 2), self.axis)
 
-    return count, step, turn
+        def on_parts(fn: Callable[..., Any]) -> Callable[..., Any]:
+            return jax.shard_map(
+                fn,
+                mesh=within(self.mesh),
+                in_specs=spec,
+                out_specs=spec,
+                axis_names={self.axis},
+                check_vma=False,
+            )
+
+        forward = on_parts(self.forward)
+        attend = jax.custom_vjp(lambda q, k, v: forward(q, k, v)[0])
+        attend.defvjp(forward, lambda kept, ct: on_parts(self.backward)(*kept, ct))
+        return attend(q, k, v)
+
+    # -------------------------------------------------------------- dealing
+
+    def _ways(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Where each device sends its first and its second piece: piece c to device c or, from the end, 2n - 1 - c."""
+        to = lambda c: (c // 2, c if c < self.count else 2 * self.count - 1 - c)
+        return [to(2 * i) for i in range(self.count)], [to(2 * i + 1) for i in range(self.count)]
+
+    def deal(self, x: Any) -> Any:
+        if not self.is_dealt:
+            return x
+        even, odd = self._ways()
+        first, second = jnp.split(x, 2, -2)
+        first, second = lax.ppermute(first, self.axis, even), lax.ppermute(second, self.axis, odd)
+        return self._crossed(first, second)
+
+    def collect(self, x: Any) -> Any:
+        if not self.is_dealt:
+            return x
+        even, odd = self._ways()
+        first, second = jnp.split(self._crossed(*jnp.split(x, 2, -2)), 2, -2)
+        back = lambda pairs: [(b, a) for a, b in pairs]
+        first, second = lax.ppermute(first, self.axis, back(even)), lax.ppermute(second, self.axis, back(odd))
+        return jnp.concatenate([first, second], -2)
+
+    def _crossed(self, a: Any, b: Any) -> Any:
+        """On an odd device the piece from the start came second."""
+        is_even = lax.axis_index(self.axis) % 2 == 0
+        return jnp.concatenate([jnp.where(is_even, a, b), jnp.where(is_even, b, a)], -2)
+
+    def _places(self, part: Any, shape: tuple[int, int], dim: int) -> Any:
+        """Where the elements of a part stand in the sequence."""
+        i, size = lax.broadcasted_iota(jnp.int32, shape, dim), shape[dim]
+        if not self.is_dealt:
+            return part * size + i
+        half = size // 2
+        return jnp.where(i < half, part * half + i, (2 * self.count - 1 - part) * half + i - half)
+
+    # -------------------------------------------------------------- meeting
+
+    def _around(self, size: int, others: int, meet: Callable[..., Any], first: Any, last: bool) -> Any:
+        """Have all parts meet. ``meet(carry, rows, columns, mask)`` gives the carry anew, of which what moves goes on.
+
+        Args:
+            last: whether it goes on after the last meeting, too: then it is home again.
+        """
+        here = lax.axis_index(self.axis)
+        on = [(i, (i + 1) % self.count) for i in range(self.count)]
+        whole = slice(None)
+
+        def step(i: Any, carry: Any) -> Any:
+            there = (here - i) % self.count
+            if not self.is_causal:
+                return meet(carry, whole, whole, None)
+            shape = size, others
+            hidden = lambda: self._places(here, shape, 0) < self._places(there, shape, 1)
+            masked = lambda c: meet(c, whole, whole, hidden())
+            if not self.is_dealt:  # all of a later part is hidden
+                return lax.cond((here + 1) * size > there * others, masked, lambda c: c, carry)
+            before = lambda c: meet(c, whole, slice(None, others // 2), None)
+            after = lambda c: meet(c, slice(size // 2, None), whole, None)
+            which = (there >= here).astype(jnp.int32) + (there > here)
+            return lax.switch(which, [before, masked, after], carry)
+
+        def turn(i: Any, carry: Any) -> Any:
+            state, moving = step(i, carry)
+            return state, jax.tree.map(lambda x: lax.ppermute(x, self.axis, on), moving)
+
+        if last:
+            return lax.fori_loop(0, self.count, turn, first)
+        return step(self.count - 1, lax.fori_loop(0, self.count - 1, turn, first))
+
+    def forward(self, q: Any, k: Any, v: Any) -> Any:
+        """The result of this part's queries; and what `backward` needs, dealt, with the logarithms of the sums of the
+        rows' weights.
+        """
+        dtype = wide(q.dtype)
+        q, k, v = map(self.deal, (q, k, v))
+        q_wide = q.astype(dtype) * self.scale
+
+        def meet(carry: Any, rows: slice, columns: slice, hidden: Any) -> Any:
+            (most, total, out), (keys, values) = carry
+            keys_wide, values_wide = (x[..., columns, :].astype(dtype) for x in (keys, values))
+            scores = _hidden(product(q_wide[..., rows, :], keys_wide, transposed=True), hidden)
+            now = jnp.maximum(most[..., rows], scores.max(-1))
+            base = jnp.where(jnp.isneginf(now), 0, now)
+            weights, old = jnp.exp(scores - base[..., None]), jnp.exp(most[..., rows] - base)
+            total = _put(total, rows, total[..., rows] * old + weights.sum(-1), -1)
+            out = _put(out, rows, out[..., rows, :] * old[..., None] + product(weights, values_wide))
+            return (_put(most, rows, now, -1), total, out), (keys, values)
+
+        state = (
+            jnp.full(q.shape[:-1], -jnp.inf, dtype),
+            jnp.zeros(q.shape[:-1], dtype),
+            jnp.zeros((*q.shape[:-1], v.shape[-1]), dtype),
+        )
+        (most, total, out), _ = self._around(q.shape[-2], k.shape[-2], meet, (state, (k, v)), last=False)
+        safe = jnp.where(total == 0, 1, total)
+        sums = jnp.where(total == 0, jnp.inf, most + jnp.log(safe))
+        out = (out / safe[..., None]).astype(q.dtype)
+        return self.collect(out), (q, k, v, out, sums)
+
+    def backward(self, q: Any, k: Any, v: Any, out: Any, sums: Any, ct: Any) -> Any:
+        """The gradients of this part; those of keys and values go round with them."""
+        dtype = wide(q.dtype)
+        q_wide, ct = q.astype(dtype) * self.scale, self.deal(ct).astype(dtype)
+        inner = (out.astype(dtype) * ct).sum(-1)
+
+        def meet(carry: Any, rows: slice, columns: slice, hidden: Any) -> Any:
+            dq, (keys, values, dk, dv) = carry
+            keys_wide, values_wide = (x[..., columns, :].astype(dtype) for x in (keys, values))
+            mine, slope = q_wide[..., rows, :], ct[..., rows, :]
+            scores = _hidden(product(mine, keys_wide, transposed=True), hidden)
+            weights = jnp.exp(scores - sums[..., rows, None])
+            slopes = product(slope, values_wide, transposed=True) - inner[..., rows, None]
+            slopes = weights * slopes
+            dv = _put(dv, columns, dv[..., columns, :] + product(weights.mT, slope))
+            dk = _put(dk, columns, dk[..., columns, :] + product(slopes.mT, mine))
+            return _put(dq, rows, dq[..., rows, :] + product(slopes, keys_wide)), (keys, values, dk, dv)
+
+        moving = k, v, jnp.zeros(k.shape, dtype), jnp.zeros(v.shape, dtype)
+        first = jnp.zeros(q.shape, dtype), moving
+        dq, (_, _, dk, dv) = self._around(q.shape[-2], k.shape[-2], meet, first, last=True)
+        found = (dq * self.scale).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype)
+        return tuple([self.collect(x) for x in found])
 
 
-def _forward(axis: str, is_causal: bool, scale: Any, q: Any, k: Any, v: Any) -> Any:
-    """The result of this part's queries, and the logarithm of the sum of each row's weights."""
-    here, dtype = lax.axis_index(axis), wide(q.dtype)
-    rows = q.astype(dtype) * scale
-
-    def meet(state: Any, moving: Any, there: Any) -> Any:
-        (most, total, out), (keys, values) = state, moving
-        scores = product(rows, jnp.swapaxes(keys.astype(dtype), -1, -2))
-        if is_causal:
-            scores = _masked(scores, here, there)
-        now = jnp.maximum(most, scores.max(-1))
-        base = jnp.where(jnp.isneginf(now), 0, now)
-        weights, old = jnp.exp(scores - base[..., None]), jnp.exp(most - base)
-        out = out * old[..., None] + product(weights, values.astype(dtype))
-        return (now, total * old + weights.sum(-1), out), moving
-
-    state = (
-        jnp.full(q.shape[:-1], -jnp.inf, dtype),
-        jnp.zeros(q.shape[:-1], dtype),
-        jnp.zeros((*q.shape[:-1], v.shape[-1]), dtype),
-    )
-    count, step, turn = _round(axis, is_causal, q, k, meet)
-    carry = lax.fori_loop(0, count - 1, turn, (state, (k, v)))
-    (most, total, out), _ = step(count - 1, carry)
-    safe = jnp.where(total == 0, 1, total)
-    return (out / safe[..., None]).astype(q.dtype), jnp.where(total == 0, jnp.inf, most + jnp.log(safe))
+def _put(x: Any, at: slice, part: Any, dim: int = -2) -> Any:
+    """``x`` with another part. (XLA refuses the constants of ``x.at`` in a function on parts within another one.)"""
+    if at == slice(None):
+        return part
+    return lax.dynamic_update_slice_in_dim(x, part, at.start or 0, x.ndim + dim)
 
 
-def _backward(
-    axis: str, is_causal: bool, scale: Any, q: Any, k: Any, v: Any, out: Any, sums: Any, ct: Any
-) -> Any:
-    """The gradients of this part; those of keys and values go round with them."""
-    here, dtype = lax.axis_index(axis), wide(q.dtype)
-    rows, ct = q.astype(dtype) * scale, ct.astype(dtype)
-    inner = (out.astype(dtype) * ct).sum(-1)
-
-    def meet(dq: Any, moving: Any, there: Any) -> Any:
-        keys, values, dk, dv = moving
-        keys_wide = keys.astype(dtype)
-        scores = product(rows, jnp.swapaxes(keys_wide, -1, -2))
-        if is_causal:
-            scores = _masked(scores, here, there)
-        weights = jnp.exp(scores - sums[..., None])
-        slopes = product(ct, jnp.swapaxes(values.astype(dtype), -1, -2))
-        slopes = weights * (slopes - inner[..., None])
-        dv = dv + product(jnp.swapaxes(weights, -1, -2), ct)
-        dk = dk + product(jnp.swapaxes(slopes, -1, -2), rows)
-        return dq + product(slopes, keys_wide), (keys, values, dk, dv)
-
-    moving = k, v, jnp.zeros(k.shape, dtype), jnp.zeros(v.shape, dtype)
-    count, _, turn = _round(axis, is_causal, q, k, meet)
-    dq, (_, _, dk, dv) = lax.fori_loop(0, count, turn, (jnp.zeros(q.shape, dtype), moving))
-    return (dq * scale).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype)
+def _hidden(scores: Any, hidden: Any) -> Any:
+    return scores if hidden is None else jnp.where(hidden, -jnp.inf, scores)

@@ -50,6 +50,16 @@ def test_it_is_plain_attention(causal: bool, compiled: bool, row: Any) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_a_causal_sequence_is_dealt_to_any_number_of_devices(count: int) -> None:
+    mesh = ft.distributed.init_device_mesh("cpu", (count,))
+    for length in (count * 2, count * 3, count * 4):  # an odd part stays as it is
+        inputs = tensors((1, 2, length, 4), (1, 2, length, 4), (1, 2, length, 4))
+        want = results(inputs, None, False, is_causal=True)
+        for got, expected in zip(results(inputs, mesh, True, is_causal=True), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_other_lengths_groups_of_heads_and_a_scale(causal: bool, row: Any) -> None:
     inputs = tensors((2, 4, 8, 4), (2, 2, 16, 4), (2, 2, 16, 4))
@@ -129,8 +139,9 @@ def test_only_neighbours_communicate_and_memory_falls_with_the_part(row: Any) ->
             like = jax.ShapeDtypeStruct(x.shape, np.float32, sharding=x.jax().sharding)
             lowered = jax.jit(traced.executable.pure).lower([], [like])
             needs[count] = lowered.compile().memory_analysis().temp_size_in_bytes
-        # keys and values on the way there; on the way back they and their gradients
-        assert counted(program) == {"collective-permute": 2 + 4}
+        # keys and values on the way there; on the way back they and their gradients. Beside it, two pieces of each
+        # input are dealt, there and back; those of the result are collected, on the way back alone: nobody wants it
+        assert counted(program) == {"collective-permute": 2 + 4 + 2 * (2 * 3 + 1)}
         assert "512,512" not in program
     assert needs[8] < needs[2] / 3
 

@@ -137,6 +137,19 @@ def test_tokens_go_to_their_experts_and_back() -> None:
     # the parts of an all-to-all, one for each device, are a group's tokens for an expert
     assert {np.prod(shape) for _, shape in found} == {layer.capacity(8) * 8}
 
+    @ft.compile
+    def step(x: Any) -> Any:
+        layer.zero_grad()
+        routed = layer(x)
+        loss = routed.output.square().mean() + routed.balance_loss
+        loss.backward()
+        return loss
+
+    text = text_of(step, x)
+    # x has no gradient that would go back; what is summed are means over all tokens, and the gradient of the router
+    assert counted(text)["all-to-all"] == 3 and counted(text)["all-gather"] == 0
+    assert {shape for kind, shape in shapes_of(text) if kind == "all-reduce"} <= {(), (8,), (8, 8)}
+
 
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="top_k must be between 1 and the number of experts, 4, got 5"):

@@ -158,6 +158,7 @@ def test_an_eager_call_is_compiled_once(row: Any) -> None:
     count = next(runs)
     for _ in range(3):
         mapped(x).sum().backward()
+        local_map(f, [Shard(0)], ([Shard(0)],), device_mesh=row)(x)  # made anew, of the same function
     assert next(runs) == count + 1
 
 
@@ -204,3 +205,25 @@ def test_checks_of_values_come_out(row: Any) -> None:
     assert f(ft.arange(8) % 4, table).shape == (8, 2)
     with pytest.raises(IndexError):
         f(ft.arange(8), table)
+
+
+def test_each_part_has_random_numbers_of_its_own(row: Any) -> None:
+    f = local_map(lambda x: F.dropout(x, 0.5), [Shard(0)], ([Shard(0)],), device_mesh=row)
+    x = ft.ones(8, 64)
+    ft.manual_seed(0)
+    eager = [f(x), f(x)]
+    ft.manual_seed(0)
+    step = ft.compile(f, rng="torch")
+    assert all((a == step(x)).all() for a in eager)
+    keyed = ft.compile(f)
+    for out in (*eager, keyed(x), keyed(x)):
+        assert len({tuple(part) for part in out.tolist()}) == 8
+    assert (keyed(x) != keyed(x)).any()
+    y = ft.ones(8, 64, requires_grad=True)
+    for run in (f, keyed):
+        out = run(y)
+        y.grad = None
+        out.sum().backward()
+        assert (y.grad == out).all()
+    with pytest.raises(NotImplementedError, match="must not draw random numbers"):
+        ft.func.grad(lambda x: f(x).sum())(x)

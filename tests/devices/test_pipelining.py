@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import jax
@@ -16,6 +17,8 @@ from jax.sharding import PartitionSpec as P
 import functorch_port as ft
 from functorch_port.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from functorch_port.distributed.sharding import shard
+from functorch_port.distributed.tensor.experimental import context_parallel
+from functorch_port.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 nn, F = ft.nn, ft.nn.functional
 
@@ -90,6 +93,45 @@ def test_training_beside_data_parallelism_has_the_numbers_of_one_device(compiled
     np.testing.assert_allclose(trained(mesh, compiled), trained(None, compiled), rtol=1e-10)
 
 
+def test_beside_tensor_parallelism() -> None:
+    mesh = ft.distributed.init_device_mesh("cpu", (2, 4), mesh_dim_names=("pp", "tp"))
+    layers, split = stack(4), shard(stack(4), {}, mesh)
+    parallelize_module(
+        split, mesh["tp"], {"stacked.up": ColwiseParallel(), "stacked.down": RowwiseParallel()}
+    )
+    run = pipe(split, mesh["pp"], 2)
+    assert {s.data.shape for s in split.stacked.up.weight.jax().addressable_shards} == {(2, 4, 8)}
+    x = ft.randn(8, 8, dtype=ft.float64)
+    both = lambda f, net, x: [out := f(x), *ft.autograd.grad(out.square().sum(), [*net.parameters()])]
+    got = ft.compile(lambda x: both(run, split, x))(shard(x.clone(), P(), mesh))
+    for a, b in zip(got, both(layers, layers, x), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-10, 1e-12)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
+def test_beside_context_parallelism() -> None:
+    mesh = ft.distributed.init_device_mesh("cpu", (2, 4), mesh_dim_names=("pp", "cp"))
+    layers = nn.ScanStack([Attention() for _ in range(2)]).double()
+    split = shard(copy.deepcopy(layers), {}, mesh)
+    run = pipe(split, mesh["pp"], 2)
+    x = ft.randn(4, 8, 8, dtype=ft.float64)
+    both = lambda f, net, x: [out := f(x), *ft.autograd.grad(out.square().sum(), [*net.parameters()])]
+    with context_parallel(mesh["cp"]):
+        got = ft.compile(lambda x: both(run, split, x))(shard(x.clone(), P(), mesh))
+    for a, b in zip(got, both(layers, layers, x), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-10, 1e-12)
+
+
 def test_a_step_computes_losses_and_gradients(row: Any) -> None:
     layers, split = stack(4), stack(4)
     x, y = ft.randn(2, 8, 8, dtype=ft.float64).unbind(0)
@@ -158,6 +200,22 @@ def test_the_program_communicates_no_more_than_one_by_hand(row: Any) -> None:
     assert elements(ours).total() <= elements(theirs).total()
 
 
+def test_a_trace_that_fails_leaves_the_layers_as_they_were(row: Any) -> None:
+    layers = stack(4)
+    weight = layers.stacked.up.weight
+    run = pipe(layers, row, 2)
+
+    @ft.compile
+    def step(x: Any) -> Any:
+        run(x)
+        raise KeyError("mine")
+
+    x = ft.ones(4, 8, dtype=ft.float64)
+    with pytest.raises(KeyError, match="mine"):
+        step(x)
+    assert layers.stacked.up.weight is weight and run(x).shape == (4, 8)
+
+
 def test_what_is_refused(row: Any) -> None:
     with pytest.raises(NotImplementedError, match="PipelineStage takes an nn.ScanStack of all layers"):
         PipelineStage(nn.Linear(8, 8), 0, 4, "cpu", group=row)
@@ -170,5 +228,9 @@ def test_what_is_refused(row: Any) -> None:
     run = pipe(stack(4), row, 3)
     with pytest.raises(ValueError, match="a batch of 8 cannot be split into 3 equal microbatches"):
         run(ft.zeros(8, 8, dtype=ft.float64))
+    drops = pipe(nn.ScanStack([nn.Dropout(0.5) for _ in range(4)]), row, 4)
+    for call in (drops, ft.compile(drops)):
+        with pytest.raises(NotImplementedError, match="a layer draws random numbers"):
+            call(ft.zeros(8, 8))
     with pytest.raises(NotImplementedError, match="Use ScheduleGPipe"):
         Schedule1F1B(run._stage, 4)

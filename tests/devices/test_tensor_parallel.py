@@ -255,6 +255,41 @@ def test_the_program_communicates_no_more_than_one_by_hand(plan: Any) -> None:
     assert all(VOCAB not in shape and 4 * DIM not in shape for _, shape in shapes_of(ours))
 
 
+def test_a_stack_of_layers_stays_one_loop() -> None:
+    """Stacked parameters are split too, and the hooks run in the scan."""
+    mesh, tp = meshes("grid")
+    plan = {
+        "stacked.attention.[qkv]": ColwiseParallel(), "stacked.attention.o": RowwiseParallel(),
+        "stacked.up": ColwiseParallel(), "stacked.down": RowwiseParallel(),
+    }  # fmt: skip
+    x = ft.randn(4, 8, DIM, dtype=ft.float64)
+
+    def made(count: int) -> Any:
+        ft.manual_seed(0)
+        return nn.ScanStack([Block().eval() for _ in range(count)]).double()
+
+    def step(net: Any, x: Any) -> Any:
+        net.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        return loss
+
+    programs = {}
+    for count in (2, 3):
+        one, net = made(count), shard(made(count), {}, mesh)
+        parallelize_module(net, tp, plan)
+        assert net.stacked.down.weight.placements == (Shard(2),)
+        run, split = ft.compile(step), shard(x.clone(), P("dp"), mesh)
+        np.testing.assert_allclose(run(net, split).item(), step(one, x).item(), rtol=1e-12)
+        for p, q in zip(net.parameters(), one.parameters(), strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), 1e-10, 1e-14)
+        programs[count] = shapes_of(text_of(run, net, split))
+    assert programs[2] == programs[3]
+    # each device sums its part of a weight's gradient over dp
+    assert ("all-reduce", (16, 16)) in programs[2] and ("all-reduce", (16, 64)) not in programs[2]
+    assert all(kind == "all-reduce" and 4 * DIM not in shape for kind, shape in programs[2])
+
+
 def test_styles_say_what_pytorch_says() -> None:
     def all_of(lib: Any, shard_: Any, replicate: Any) -> list[str]:
         made = [
@@ -295,7 +330,7 @@ def test_prepared_inputs_and_outputs() -> None:
     assert isinstance(net.seen[0], DTensor) and isinstance(net.seen[1], DTensor)
     parts = lambda t: {s.data.shape for s in t.jax().addressable_shards}
     assert parts(net.seen[0]) == {(2, 8)} and parts(net.seen[1]) == {(1,)} and parts(out) == {(2, 2)}
-    assert out.placements[-1] == Shard(1)
+    assert out.placements == (Shard(1),)
     out.sum().backward()
     assert parts(x.grad) == {(2, 2)} and x.grad.full_tensor().tolist() == [[3.0] * 8] * 4
     with pytest.raises(ValueError, match="module inputs and input_layouts should have same length!"):
@@ -341,4 +376,4 @@ def test_parameters_stay_the_objects_that_they_are() -> None:
     assert net.head.weight is net.embed.weight
     net(ft.zeros(2, 8, dtype=ft.int64)).sum().backward()
     opt.step()
-    assert net.head.weight.placements[-1] == Shard(0)
+    assert net.head.weight.placements == (Shard(0),)

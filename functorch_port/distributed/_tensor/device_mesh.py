@@ -1,4 +1,4 @@
-"""The old place of `torch.distributed.device_mesh`."""
+"""The older name of `distributed.device_mesh`."""
 
 from ..device_mesh import DeviceMesh, init_device_mesh
 

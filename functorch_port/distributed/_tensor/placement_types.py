@@ -1,4 +1,4 @@
-"""The old place of `torch.distributed.tensor.placement_types`."""
+"""The older name of `distributed.tensor.placement_types`."""
 
 from ..tensor.placement_types import Partial, Placement, Replicate, Shard
 

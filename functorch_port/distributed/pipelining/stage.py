@@ -9,6 +9,7 @@ from ..._run.bind import function
 from ..._tensor.tensor import Tensor
 from ...func._control import scan
 from ...func._functional_call import functional_call
+from ...func._level import DRAWN
 from ...nn._module import Module
 from ...nn.modules._scan import ScanStack
 from .._functional_collectives import axis_index, permute_tensor
@@ -118,5 +119,12 @@ class PipelineStage(Module):
         # the first stage takes its microbatches, and the last one has the last result so many steps later. Meanwhile
         # the others compute what nobody needs: of a real microbatch, since zeros may have no derivative
         given = _cat([x, x[:1].expand(last, *x.shape[1:])]) if last else x
-        _, outs = scan(step, x[0], given)
+        try:
+            _, outs = scan(step, x[0], given)
+        except NotImplementedError as error:
+            if str(error) == DRAWN:
+                raise NotImplementedError(
+                    "PipelineStage: a layer draws random numbers. Set its dropout to 0, or apply it behind the stack"
+                ) from None
+            raise
         return outs[last:].unsqueeze(0)  # type: ignore[no-any-return]

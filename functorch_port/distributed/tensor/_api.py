@@ -7,6 +7,7 @@ tensors, and its methods are there on them.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from ..._array import placed, tracing
 from ..._array.placed import sharding_of
+from ..._array.storage import Storage
 from ..._run.call import Op
 from ..._run.registry import ops
 from ..._tensor import creation
@@ -43,6 +45,9 @@ _constrain = Op(ops["_constrain"])
 
 #: shardings -> the meshes that they were made for, which know the names of the dimensions in use
 _meshes: dict[NamedSharding, DeviceMesh] = {}
+#: Storages -> the shardings that they were given and the meshes of these, where that is known: a part of a mesh and the
+#: whole one may have the same sharding
+_given: weakref.WeakKeyDictionary[Storage, tuple[NamedSharding, DeviceMesh]] = weakref.WeakKeyDictionary()
 
 
 def _sharding(mesh: DeviceMesh, placements: Sequence[Placement] | None, ndim: int) -> NamedSharding:
@@ -107,7 +112,7 @@ def laid(
     sharding = _sharding(mesh, [placement], tensor.dim())
     placed.check(tensor.shape, sharding)
     before = None if back is None else _sharding(mesh, [back], tensor.dim())
-    out = _constrain.run((tensor, sharding, before, mesh.axes), {})
+    out = _constrain.run((tensor, sharding, before), {"axes": mesh.axes})
     if is_distributed:
         cell = out._storage
         value = cell.array()
@@ -117,7 +122,7 @@ def laid(
             sharding = NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(*spec))
         else:
             sharding = value.sharding
-        _meshes.setdefault(sharding, mesh)
+        _given[cell] = sharding, mesh
         cell.held = placed.Placed(value, sharding)
     return out  # type: ignore[no-any-return]
 
@@ -132,7 +137,7 @@ def constrained_along(
     sharding = _sharding(mesh, placements, tensor.dim())
     made = [Replicate() if isinstance(p, Partial) else p for p in back]
     before = _sharding(mesh, made, tensor.dim())
-    return _constrain.run((tensor, sharding, before, mesh.axes), {})  # type: ignore[no-any-return]
+    return _constrain.run((tensor, sharding, before), {"axes": mesh.axes})  # type: ignore[no-any-return]
 
 
 class _Kind(type):
@@ -188,7 +193,13 @@ class DTensor(metaclass=_Kind):
 
 
 def device_mesh(self: Tensor) -> DeviceMesh:
-    sharding = _of(self, "device_mesh")
+    return _mesh_of(self, _of(self, "device_mesh"))
+
+
+def _mesh_of(tensor: Tensor, sharding: NamedSharding) -> DeviceMesh:
+    given = _given.get(tensor._storage)
+    if given is not None and given[0] == sharding:
+        return given[1]
     found = _meshes.get(sharding)
     return mesh_of(cast(Mesh, sharding.mesh)) if found is None else found
 
@@ -226,9 +237,7 @@ def _redistribute(
             "redistribute(forward_dtype=, backward_dtype=) is not supported: use Tensor.to"
         )
     own = _of(tensor, "redistribute")
-    mesh = (
-        mesh_of(device_mesh) if device_mesh is not None else _meshes.get(own) or mesh_of(cast(Mesh, own.mesh))
-    )
+    mesh = _mesh_of(tensor, own) if device_mesh is None else mesh_of(device_mesh)
     return moved(tensor, _sharding(mesh, placements, tensor.dim()), own)
 
 
@@ -307,6 +316,7 @@ def distribute_tensor(
     value = _agreed(tensor._aval() if tensor.is_meta else tensor._look(), src_data_rank)
     made = wrap(placed.Placed(placed.brought(value, sharding), sharding))
     made._requires_grad = tensor.requires_grad
+    _given[made._storage] = sharding, mesh
     return made
 
 
@@ -333,6 +343,7 @@ def distribute_in_place(
     elif have.mesh == sharding.mesh:
         sharding = NamedSharding(sharding.mesh, _joined(have.spec, sharding.spec, mesh.axes, tensor.dim()))
     placed.place(cell, sharding)
+    _given[cell] = sharding, mesh
 
 
 def _joined(have: Any, new: Any, axes: Sequence[str], ndim: int) -> jax.sharding.PartitionSpec:

@@ -35,7 +35,7 @@ class ScanStack(Module):
     layers. Each parameter is one tensor with the layers along dimension 0; ``parameters()`` returns these, and the
     optimizer state is stacked too. The keys of ``state_dict`` are those of a `Sequential` or `ModuleList` of the
     layers (``"0.weight"``, ``"1.weight"``, ...), so checkpoints are interchangeable. Every layer draws its own
-    dropout. Layers with hooks run in a Python loop in compiled functions too.
+    dropout. Layers with hooks run in a Python loop in compiled functions too, but for those of `parallelize_module`.
 
     An optimizer that uses a parameter as a whole (norms in `Adafactor`, matrices in `Muon`) sees all layers at once.
 
@@ -124,12 +124,14 @@ class ScanStack(Module):
         return x
 
     def _hooked(self) -> bool:
-        """Whether a layer has hooks; a trace takes note of them."""
+        """Whether a layer has hooks that may have effects; a trace takes note of them."""
         for module in self.stacked.modules():
             tracing.overlay.note_stateful(module)
         return any(
-            m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
+            not getattr(hook, "is_pure", False)
             for m in self.stacked.modules()
+            for hooks in (m._forward_hooks, m._forward_pre_hooks, m._backward_hooks, m._backward_pre_hooks)
+            for hook in hooks.values()
         )
 
     def state_dict(

@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from ...._array import tracing
 from ...._array.placed import sharding_of
 from ...._array.refusal import Check
-from ...._tensor.tensor import Tensor
+from ...._base.meshes import within
+from ...._base.tuning import tuning
+from ...._tensor.tensor import Tensor, wrap
 from ...._tensor.tree import flatten, unflatten
 from ...._trace.compiled import compile
-from ....func._level import arrays_of, inside, refuse_collected, through
+from ....func._level import Level, _draw, arrays_of, current_session, refuse_collected, through
 from ....ops.collectives import reduced
 from ...device_mesh import DeviceMesh, mesh_of, on_parts
 from .._api import constrained_along, found_sharding
@@ -76,18 +79,22 @@ def local_map(
             device_mesh=device_mesh,
             redistribute_inputs=redistribute_inputs,
         )
-    outs = (
-        out_placements
-        if isinstance(out_placements, tuple) and not _is_one(out_placements)
-        else (out_placements,)
-    )
-    mapped = _Mapped(func, outs, in_placements, in_grad_placements, device_mesh, redistribute_inputs)
+    several = isinstance(out_placements, tuple) and not _is_one(out_placements)
+    described = [
+        _fixed(p)
+        for p in (out_placements if several else (out_placements,), in_placements, in_grad_placements)
+    ]
+    mapped = _mapped(func, *described, device_mesh, redistribute_inputs)
 
     @functools.wraps(func)
     def on_whole(*args: Any, **kwargs: Any) -> Any:
         return mapped(args, kwargs)
 
     return on_whole
+
+
+def _fixed(placements: Any) -> Any:
+    return None if placements is None else tuple([None if p is None else tuple(p) for p in placements])
 
 
 def _is_one(placements: tuple[Any, ...]) -> bool:
@@ -178,27 +185,36 @@ class _Mapped:
         ins = tuple([spec_for(mesh, place) for place in places if place is not None])
         outs = [_out_spec(mesh, placements) for placements in self.outs if placements is not None]
         result: list[Any] = []
+        draws: list[Any] = []
+        around = tracing.current()
 
         def compute(values: list[Any]) -> list[Any]:
-            checks: list[Check] = []
+            session, checks = current_session(), list[Check]()
+            if session.dry:
+                draws.clear()
+            # taken here: within, a key would be one of the inner program
+            drawn = (
+                [] if session.dry else [session.random(functools.partial(_draw, d, around)) for d in draws]
+            )
 
             def part(*arrays: Any) -> Any:
-                made = inside(
-                    lambda tensors: self._on_part(mesh, tensors, leaves, tree, kwargs, result),
-                    arrays,
-                    checks=checks,
-                )
+                level = _Part(checks, draws, mesh.size(), [x[0] for x in arrays[len(values) :]])
+                with tracing.overlaid(level):
+                    checks.clear()
+                    tensors = [wrap(x) for x in arrays[: len(values)]]
+                    made = self._on_part(mesh, tensors, leaves, tree, kwargs, result)
                 return tuple(made), [[v[None] for v in row] for row in arrays_of(checks)]
 
+            each = PartitionSpec(mesh.axes)
             run = jax.shard_map(
                 part,
-                mesh=mesh.jax_mesh,
-                in_specs=ins,
-                out_specs=(tuple(outs), PartitionSpec(mesh.axes)),
+                mesh=within(mesh.jax_mesh),
+                in_specs=(*ins, *[each for _ in drawn]),
+                out_specs=(tuple(outs), each),
                 axis_names=set(mesh.axes),
                 check_vma=False,  # a loop's zeros would have to be marked as different on each part
             )
-            made, rows = run(*values)
+            made, rows = run(*values, *drawn)
             refuse_collected(checks, rows)
             return list(made)
 
@@ -242,6 +258,41 @@ class _Mapped:
             arrays.append(value)
         result[:] = [[None if isinstance(out, Tensor) else (out,) for out in outs], out_tree]
         return arrays
+
+
+class _Part(Level):
+    """The level in which the function runs on a part. Each part has random numbers of its own.
+
+    Attributes:
+        draws: what is drawn, noted in a dry run: numbers for all parts.
+        drawn: this part's numbers.
+    """
+
+    def __init__(self, checks: list[Check], draws: list[Any], count: int, drawn: list[Any]) -> None:
+        super().__init__(checks=checks)
+        self.draws, self.count, self.drawn, self.taken = draws, count, drawn, 0
+
+    def host_draw(self, draw: Any) -> Any:
+        if any(isinstance(p, jax.core.Tracer) for p in draw.params.values()):
+            raise NotImplementedError(
+                f"local_map: {draw.kind} numbers whose parameters are tensors; draw them outside, and pass them"
+            )
+        if self.session.dry:
+            shape = (self.count, *draw.shape)
+            self.draws.append(type(draw)(draw.generator, draw.kind, shape, draw.dtype, draw.params))
+            return jnp.zeros(draw.shape, draw.dtype.np)
+        if self.taken == len(self.drawn):
+            raise NotImplementedError(
+                "local_map within a transform (grad, vmap, ...): the function must not draw random numbers"
+            )
+        self.taken += 1
+        return self.drawn[self.taken - 1]
+
+
+@functools.lru_cache(tuning.cached_facts)
+def _mapped(*how: Any) -> _Mapped:
+    """The same one where a function calls `local_map` again and again, which keeps what was compiled."""
+    return _Mapped(*how)
 
 
 def _call(mapped: _Mapped, mesh: DeviceMesh, places: Any, args: Any, kwargs: Any) -> Any:

@@ -70,9 +70,7 @@ class _Split(ParallelStyle):
                 out = laid(out, device_mesh, self.result)
             return laid(out, device_mesh, after, self.result, distributed)
 
-        module.register_forward_pre_hook(before)
-        module.register_forward_hook(behind)
-        return module
+        return _hooked(module, before, behind)
 
     def __repr__(self) -> str:
         return (
@@ -179,11 +177,8 @@ class SequenceParallel(ParallelStyle):
                 )
             return laid(inputs[0], device_mesh, split, split), *inputs[1:]
 
-        module.register_forward_pre_hook(before)
-        module.register_forward_hook(
-            lambda _, inputs, out: laid(out, device_mesh, split, split, not self.use_local_output)
-        )
-        return module
+        after = lambda _, inputs, out: laid(out, device_mesh, split, split, not self.use_local_output)
+        return _hooked(module, before, after)
 
     def __repr__(self) -> str:
         return (
@@ -260,6 +255,7 @@ class PrepareModuleInput(ParallelStyle):
             }
             return self._prepare(device_mesh, inputs), named
 
+        before.is_pure = True  # type: ignore[attr-defined]
         module.register_forward_pre_hook(before, with_kwargs=True)
         return module
 
@@ -310,8 +306,7 @@ class PrepareModuleOutput(ParallelStyle):
             ]
             return made[0] if len(made) == 1 else tuple(made)
 
-        module.register_forward_hook(after)
-        return module
+        return _hooked(module, None, after)
 
     def __repr__(self) -> str:
         return (
@@ -368,6 +363,16 @@ class PrepareModuleInputOutput(ParallelStyle):
             f"use_local_input={given.use_local_output}, output_layouts={made.output_layouts}, "
             f"desired_output_layouts={made.desired_output_layouts}, use_local_output={made.use_local_output})"
         )
+
+
+def _hooked(module: Module, before: Any, after: Any) -> Module:
+    """The module with hooks that change nothing but where tensors lie: `ScanStack` may run them in a scan."""
+    if before is not None:
+        before.is_pure = True
+        module.register_forward_pre_hook(before)
+    after.is_pure = True
+    module.register_forward_hook(after)
+    return module
 
 
 def _tuple(layouts: Layouts) -> tuple[Placement | None, ...] | None:
