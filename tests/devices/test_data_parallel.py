@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from typing import Any
 
@@ -192,6 +194,9 @@ def test_ddp_as_people_use_it() -> None:
         def forward(self, x: Any, *, mask: Any = None) -> Any:
             return {"out": self.used(x) * mask}
 
+    globals()["Unused"] = Unused  # a pickle looks for it there
+    Unused.__qualname__ = "Unused"
+
     ddp = DDP(
         Unused(), device_ids=[0], find_unused_parameters=True, static_graph=False, gradient_as_bucket_view=True,
         broadcast_buffers=False, bucket_cap_mb=50,
@@ -208,6 +213,9 @@ def test_ddp_as_people_use_it() -> None:
     np.testing.assert_allclose(ddp.module.used.weight.grad.numpy(), 2 * once.numpy())
     assert ddp.module.unused.weight.grad is None
     assert len({s.device for s in ddp.module.used.weight.jax().addressable_shards}) == jax.device_count()
+    for again in (copy.deepcopy(ddp), pickle.loads(pickle.dumps(ddp))):
+        assert again.module.used.weight.placements == (Replicate(),)
+        np.testing.assert_array_equal(again(x, mask=mask)["out"].detach().numpy(), out.detach().numpy())
     with pytest.raises(RuntimeError, match="doesn't have any parameter that requires a gradient"):
         DDP(nn.ReLU())
     with pytest.raises(ValueError, match="contain a single element"):

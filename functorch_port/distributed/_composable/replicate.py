@@ -67,7 +67,7 @@ def _no_deepcopy(*args: Any, **kwargs: Any) -> NoReturn:
 def _split(forward: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(forward)
     def with_parts(self: Any, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = split((args, kwargs), *self.__dict__["_replicated_on"])
+        (args, kwargs), _ = split((args, kwargs), *self.__dict__["_replicated_on"])
         return forward(self, *args, **kwargs)
 
     return with_parts

@@ -41,8 +41,8 @@ _constrain = Op(ops["_constrain"])
 
 
 class _Thread(threading.local):
-    #: whether a unit runs
-    runs = False
+    #: of the unit that runs: whether its inputs are split along their rows; None if none runs
+    by_rows: bool | None = None
 
 
 _thread = _Thread()
@@ -155,16 +155,16 @@ class Unit:
 
     def run(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """``call`` with the parameters gathered."""
-        outer, since = _thread.runs, 0
-        args, kwargs = self._inputs(args, kwargs, outer)
+        outer, since = _thread.by_rows, 0
+        args, kwargs, by_rows = self._inputs(args, kwargs, outer)
         if self._lets_go() and grad_mode.is_grad_enabled() and not checkpointing.within:
             since = Node(()).seq
-        _thread.runs = True
+        _thread.by_rows = by_rows
         try:
             with self._gathered() as gathered, checkpointing.having(around=self._gathered):
                 out = call(*args, **kwargs)
         finally:
-            _thread.runs = outer
+            _thread.by_rows = outer
         if since:
             Regathered(gathered).begin(out, since)
         if self.policy.output_dtype is not None:
@@ -185,13 +185,17 @@ class Unit:
             tracing.overlay.reads.add(self.options, "reshard_after_forward")
         return not self.root if self.reshard is None else self.reshard
 
-    def _inputs(self, args: Any, kwargs: Any, inner: bool) -> tuple[Any, Any]:
-        policy = self.policy
+    def _inputs(self, args: Any, kwargs: Any, outer: bool | None) -> tuple[Any, Any, bool]:
+        """The inputs, converted and split as those of the unit around are (None: there is none)."""
+        policy, root = self.policy, outer is None
         if policy.param_dtype is not None and (
-            policy.cast_forward_inputs or (self.cast_root_inputs and not inner)
+            policy.cast_forward_inputs or (self.cast_root_inputs and root)
         ):
             args, kwargs = cast((args, kwargs), policy.param_dtype)
-        return split((args, kwargs), self.jax_mesh, self.data_axes, declared=not inner)  # type: ignore[no-any-return]
+        if outer is False:
+            return args, kwargs, False
+        (args, kwargs), by_rows = split((args, kwargs), self.jax_mesh, self.data_axes, declared=root)
+        return args, kwargs, by_rows if root else True
 
     @contextmanager
     def _gathered(self) -> Iterator[list[tuple[Tensor, Any]]]:

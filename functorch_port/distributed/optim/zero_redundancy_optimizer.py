@@ -48,7 +48,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     Reference: https://docs.pytorch.org/docs/stable/distributed.optim.html
     """
 
-    def __new__(cls, params: Any, optimizer_class: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, params: Any = None, optimizer_class: Any = None, *args: Any, **kwargs: Any) -> Any:
         if optimizer_class is None:  # a copy, or one from a pickle
             return super().__new__(cls)
         if optimizer_class not in _classes:

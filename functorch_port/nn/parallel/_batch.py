@@ -58,8 +58,8 @@ def by_part(modules: Iterable[Module], parts: int) -> None:
             part._parts = parts
 
 
-def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> Any:
-    """The tensors of a batch, split along dimension 0 over axes of a mesh.
+def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> tuple[Any, bool]:
+    """The tensors of a batch, split along dimension 0 over axes of a mesh; and whether they are.
 
     These are all tensors with as many rows as the first one. If that cannot be split into equal parts, or lies on
     several devices in a way of its own, all stay as they are.
@@ -72,12 +72,14 @@ def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> 
     """
     tensors = [leaf for leaf in tree.leaves(args) if isinstance(leaf, Tensor) and leaf.dim()]
     if not tensors:
-        return args
+        return args, True
     rows, parts = tensors[0].shape[0], int(np.prod([mesh.shape[axis] for axis in axes]))
+    own = _declared(tensors[0]) if declared else None
+    if own is not None:
+        first = (*own.spec, None)[0] or ()
+        return args, set(axes) <= {*((first,) if isinstance(first, str) else first)}
     if not isinstance(rows, int) or not rows or rows % parts:
-        return args
-    if declared and _declared(tensors[0]) is not None:
-        return args
+        return args, False
 
     def place(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor) or not leaf.dim() or leaf.shape[0] != rows or leaf.is_sparse:
@@ -90,7 +92,7 @@ def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> 
             return _constrain.run((leaf, where, where), {})
         return wrap(placed.brought(leaf._look(), NamedSharding(mesh, PartitionSpec(tuple(axes)))))
 
-    return tree.map(place, args)
+    return tree.map(place, args), True
 
 
 def _declared(tensor: Tensor) -> NamedSharding | None:

@@ -47,7 +47,7 @@ class DataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.devices is not None:
-            inputs, kwargs = split((inputs, kwargs), self.devices, ("data",))
+            (inputs, kwargs), _ = split((inputs, kwargs), self.devices, ("data",))
         return self.module(*inputs, **kwargs)
 
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import jax
-from jax.sharding import Mesh
+import numpy as np
+from jax.sharding import AxisType, Mesh
 
 from .._module import Module
 from ._batch import by_part, one_process, replicate, row, split
@@ -109,8 +110,22 @@ class DistributedDataParallel(Module):
         by_part(module.modules(), self.devices.shape[self.axes[0]])
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        inputs, kwargs = split((inputs, kwargs), self.devices, self.axes)
+        (inputs, kwargs), _ = split((inputs, kwargs), self.devices, self.axes)
         return self.module(*inputs, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        numbers = np.vectorize(lambda device: device.id, otypes=[int])(self.devices.devices)
+        return {**super().__getstate__(), "devices": (numbers, self.devices.axis_names)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        numbers, names = state["devices"]
+        have = {device.id: device for device in jax.devices()}
+        if not {*numbers.flat} <= {*have}:
+            raise RuntimeError(f"this model was on {numbers.size} devices, of which there are {len(have)} here")
+        found = np.vectorize(have.__getitem__, otypes=[object])(numbers)
+        devices = Mesh(found, names, axis_types=(AxisType.Auto,) * found.ndim)
+        super().__setstate__({**state, "devices": devices})
+        replicate([*self.parameters(), *self.buffers()], self.devices)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
