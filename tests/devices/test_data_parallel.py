@@ -13,6 +13,7 @@ import pytest
 
 import functorch_port as ft
 from functorch_port.distributed._composable import replicate
+from functorch_port.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from functorch_port.distributed.device_mesh import init_device_mesh
 from functorch_port.distributed.optim import ZeroRedundancyOptimizer
 from functorch_port.distributed.tensor import Replicate, Shard
@@ -176,6 +177,28 @@ def test_batch_norm_has_the_statistics_of_each_device(size: Any, compiled: bool)
     np.testing.assert_allclose(out, want_out, 1e-10, 1e-12)
     np.testing.assert_allclose(grad, want_grad, 1e-9, 1e-11)
     np.testing.assert_allclose(sync.module.norm.running_var.numpy(), whole.running_var.numpy(), 1e-10)
+
+
+def test_batch_norm_in_a_checkpoint_and_outside_of_ddp() -> None:
+    x = ft.tensor(np.random.default_rng(0).standard_normal((16, 3)))
+
+    def gradient(wrapped: bool) -> Any:
+        norm = nn.BatchNorm1d(3).double()
+        net = DDP(Normed(checkpoint_wrapper(norm) if wrapped else norm))
+        (net(x) ** 3).sum().backward()
+        return norm.weight.grad.numpy(), norm
+
+    for a in (gradient(True)[0], gradient(False)[0]):
+        np.testing.assert_allclose(a, gradient(False)[0], 1e-12)
+    norm = gradient(False)[1]
+    np.testing.assert_allclose(
+        norm(x).detach().numpy(), nn.BatchNorm1d(3).double()(x).detach().numpy(), 1e-12
+    )
+    uneven = DDP(Normed(nn.BatchNorm1d(3).double()))
+    x = x[:12]
+    np.testing.assert_allclose(
+        uneven(x).detach().numpy(), nn.BatchNorm1d(3).double()(x).detach().numpy(), 1e-12
+    )
 
 
 def test_one_value_per_device_is_refused_as_in_pytorch() -> None:

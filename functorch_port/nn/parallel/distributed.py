@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh
 
 from .._module import Module
-from ._batch import by_part, one_process, replicate, row, split
+from ._batch import one_process, replicate, row, run
 
 __all__ = ["DistributedDataParallel"]
 
@@ -107,11 +107,9 @@ class DistributedDataParallel(Module):
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         tensors = [*module.named_parameters(), *module.named_buffers()]
         replicate([t for name, t in tensors if name not in ignored], self.devices)
-        by_part(module.modules(), self.devices.shape[self.axes[0]])
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        (inputs, kwargs), _ = split((inputs, kwargs), self.devices, self.axes)
-        return self.module(*inputs, **kwargs)
+        return run(self.module, self.devices, self.axes, inputs, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         numbers = np.vectorize(lambda device: device.id, otypes=[int])(self.devices.devices)
@@ -121,7 +119,9 @@ class DistributedDataParallel(Module):
         numbers, names = state["devices"]
         have = {device.id: device for device in jax.devices()}
         if not {*numbers.flat} <= {*have}:
-            raise RuntimeError(f"this model was on {numbers.size} devices, of which there are {len(have)} here")
+            raise RuntimeError(
+                f"this model was on {numbers.size} devices, of which there are {len(have)} here"
+            )
         found = np.vectorize(have.__getitem__, otypes=[object])(numbers)
         devices = Mesh(found, names, axis_types=(AxisType.Auto,) * found.ndim)
         super().__setstate__({**state, "devices": devices})
