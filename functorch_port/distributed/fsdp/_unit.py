@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -156,9 +156,9 @@ class Unit:
         if self._lets_go() and grad_mode.is_grad_enabled() and not checkpointing.within:
             since = Node(()).seq
         inside = partial(self._inside, parts)
-        with inside() as gathered, checkpointing.having(around=inside):
-            with batch.in_parts(parts) if outer is None else nullcontext():
-                out = call(*args, **kwargs)
+        in_parts = batch.in_parts(parts if outer is None else batch.parts)
+        with inside() as gathered, checkpointing.having(around=inside), in_parts:
+            out = call(*args, **kwargs)
         if since:
             Regathered(gathered).begin(out, since)
         if self.policy.output_dtype is not None:
