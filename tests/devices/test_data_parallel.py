@@ -123,6 +123,10 @@ def test_the_state_is_split() -> None:
     weight.sum().backward()
     lazy.step()
     assert lazy.state[weight]["momentum_buffer"].placements == (Shard(0),)
+    with pytest.raises(ValueError, match="ZeroRedundancyOptimizer got an empty parameter list"):
+        ZeroRedundancyOptimizer([], ft.optim.SGD, lr=0.1)
+    with pytest.raises(TypeError, match="should be an iterable of Tensors, but got torch.FloatTensor"):
+        ZeroRedundancyOptimizer(weight, ft.optim.SGD, lr=0.1)
     with pytest.raises(NotImplementedError, match="overlap_with_ddp"):
         ZeroRedundancyOptimizer([weight], ft.optim.SGD, overlap_with_ddp=True, lr=0.1)
 

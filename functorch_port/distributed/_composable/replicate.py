@@ -67,6 +67,7 @@ def _no_deepcopy(*args: Any, **kwargs: Any) -> NoReturn:
 def _split(forward: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(forward)
     def with_parts(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return run(functools.partial(forward, self), *self.__dict__["_replicated_on"], args, kwargs)
+        devices, axes = self.__dict__["_replicated_on"]
+        return run(functools.partial(forward, self), devices, axes, args, kwargs)
 
     return with_parts
