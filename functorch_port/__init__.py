@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
+from ._base import collector as _collector
 from ._base import settings as _settings
 
 if not _settings.PLAIN:
@@ -264,3 +265,6 @@ def __getattr__(name: str) -> _Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_SUBMODULES})
+
+
+_collector.pass_over_imports()

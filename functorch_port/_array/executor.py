@@ -86,8 +86,12 @@ class Executor:
         """Where a new value that was made on the host goes to."""
         return placing.on_device(array)
 
-    def keeps_on_host(self, array: Any) -> bool:
+    def leaves(self, array: Any) -> bool:
         """Whether `place` leaves an array of this size and dtype on the host."""
+        return False
+
+    def keeps_on_host(self, array: Any) -> bool:
+        """Whether it stays there for good."""
         return False
 
     def shared_memory(self, cell: Storage) -> np.ndarray | None:

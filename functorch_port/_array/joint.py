@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -22,12 +22,12 @@ from jax import lax
 
 from .._base.jaxprs import is_literal
 from .._base.tuning import tuning
-from . import placing, tracing
+from . import executor, placing, tracing
 from .donation import at_once
 from .storage import Storage
-from .value import Value
+from .value import HOST, Value
 
-__all__ = ["Joint", "Part", "cut", "join", "joined_again", "kind_of", "operations"]
+__all__ = ["Joint", "Part", "cut", "default_sharding", "join", "joined_again", "kind_of", "operations"]
 
 
 class Joint:
@@ -54,7 +54,7 @@ class Joint:
 
     def __init__(self, members: Sequence[Storage], on_host: bool = False) -> None:
         self.members, self.on_host = tuple(members), on_host
-        self.kinds = list(map(_kind, self._arrays()))
+        self.kinds = self._kinds(self._arrays())
         self.cell = Storage(jax.ShapeDtypeStruct((0,), self.kinds[0][1]))  # `join` gives it the array
         self.parts = [Part(self, number) for number in range(len(self.members))]
         self.is_whole = False
@@ -83,9 +83,7 @@ class Joint:
         if self.is_whole:
             return True
         arrays = self._arrays()
-        if list(map(_kind, arrays)) != self.kinds or any(
-            getattr(m.held, "bound", False) for m in self.members
-        ):
+        if self._kinds(arrays) != self.kinds or any(getattr(m.held, "bound", False) for m in self.members):
             return False
         self.cell.value = self._joined(arrays)
         changes: list[Any] = [
@@ -98,13 +96,18 @@ class Joint:
         return True
 
     def _arrays(self) -> list[Any]:
-        return [np.asarray(m.look()) if self.on_host else m.array() for m in self.members]
+        return [np.asarray(m.look()) if self.on_host else _there(m) for m in self.members]
+
+    def _kinds(self, arrays: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The kinds that the members have once the joined array is where it is to be."""
+        found = list(map(_kind, arrays))
+        return found if self.on_host else [k if k[2] else (*k[:2], default_sharding(), False) for k in found]
 
     def _joined(self, arrays: Sequence[Any]) -> Any:
         flat = _flat(arrays)
-        return (
-            flat if self.on_host else placing.put(flat, arrays[0].sharding if arrays[0].committed else None)
-        )
+        if self.on_host or (arrays[0].__class__ is np.ndarray and executor.current.leaves(flat)):
+            return flat
+        return placing.put(flat, arrays[0].sharding if getattr(arrays[0], "committed", False) else None)
 
     def count(self, writes: int) -> None:
         """Have the members' versions tell that so many writes have come. Done twice it is as done once."""
@@ -115,7 +118,7 @@ class Joint:
 
     def piece(self, number: int, on_host: bool) -> Any:
         """A member's value: numpy's array or JAX's."""
-        array = self.cell.look() if self.on_host else self.cell.array()
+        array = _there(self.cell)
         seen, pieces, made = self._pieces
         if seen() is not array:
             pieces, made = cut_on_host(np.array(array), self.shapes), {}
@@ -171,8 +174,21 @@ def kind_of(cell: Storage) -> tuple[Any, Any, Any, bool]:
 
 
 def _kind(array: Any) -> tuple[Any, Any, Any, bool]:
-    there = (array.sharding, array.committed) if isinstance(array, jax.Array) else (None, False)
-    return (array.shape, array.dtype, *there)
+    there = array.__class__ not in HOST and isinstance(array, jax.Array)  # the first is faster
+    return (array.shape, array.dtype, *((array.sharding, array.committed) if there else (None, False)))
+
+
+@cache
+def default_sharding() -> Any:
+    """Of what leaves the host."""
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(np.zeros(())).sharding
+
+
+def _there(cell: Storage) -> Any:
+    """The value where it is, whatever a trace has in its place."""
+    found = cell.host()
+    return cell.array() if found is None else found
 
 
 def _flat(arrays: Sequence[Any]) -> np.ndarray:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._base.tuning import tuning
+from .placing import twin
 
 if TYPE_CHECKING:
     from .storage import Storage
 
-__all__ = ["HOST", "LAZY", "OTHERS", "VALUES", "Lazy", "Twin", "Value", "arrays_of", "computed"]
+__all__ = ["HOST", "LAZY", "OTHERS", "VALUES", "Lazy", "Shared", "Twin", "Value", "arrays_of", "computed"]
 
 #: the classes of values on the host
 HOST: frozenset[type] = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
@@ -128,6 +129,32 @@ class Twin(Value):
 
     def array(self, cell: Storage) -> Any:
         return self.made
+
+    def host(self, cell: Storage) -> Any:
+        return self._host
+
+
+class Shared(Value):
+    """A value on the host that others have, too: they share the `jax.Array` that is made of it."""
+
+    __slots__ = ("_host",)
+
+    def __init__(self, host: np.ndarray) -> None:
+        self._host = host
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._host.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._host.dtype
+
+    def array(self, cell: Storage) -> Any:
+        made = twin(self._host)
+        if cell.held is self:  # no other thread was faster
+            cell.held = Twin.of(self._host, made)
+        return made
 
     def host(self, cell: Storage) -> Any:
         return self._host

@@ -55,7 +55,7 @@ class CpuExecutor(Executor):
                         return values, found, None if mask is None else NEW
                 elif not waiting.are_too_many():
                     call = Call(plan, values)
-                    outs = call.outputs(plan.shapes(values))
+                    outs = call.outputs(plan.shapes(values, kind))
                     if mask is not None:
                         return values, outs, call
                     call.number = next(_sequence)
@@ -103,8 +103,10 @@ class CpuExecutor(Executor):
         return super().view(plan, values)
 
     def place(self, array: np.ndarray) -> Any:
-        keeps = numpy_programs.may_keep if tiers.are_used() else numpy_programs.keeps
-        return array if keeps(array) else super().place(array)
+        return array if self.leaves(array) else super().place(array)
+
+    def leaves(self, array: Any) -> bool:
+        return numpy_programs.may_keep(array) if tiers.are_used() else numpy_programs.keeps(array)
 
     def keeps_on_host(self, array: Any) -> bool:
         return numpy_programs.keeps(array)
@@ -154,8 +156,10 @@ class CpuExecutor(Executor):
 
 def _are_new(tensors: Sequence[Any]) -> bool:
     """Whether one of them was made by what has not come before."""
-    nodes = [t._grad_fn for t in tensors if t.__class__ is Tensor]
-    return any([node is not None and node.kept is NEW for node in nodes])  # noqa: C419 (faster)
+    for t in tensors:  # noqa: SIM110 (faster)
+        if t.__class__ is Tensor and t._grad_fn is not None and t._grad_fn.kept is NEW:
+            return True
+    return False
 
 
 # They lead to modules that `import functorch_port` does not load.

@@ -129,14 +129,12 @@ def found(
 
 def run(program: Plan, arguments: Sequence[Any], elements: int = 0) -> Any:
     """What a program gives for arguments of which some may be numpy's; ``elements`` as in `memory.run`."""
+    given = [
+        placing.twin(x) if x.__class__ is np.ndarray and x.size > tuning.numpy_elements else x
+        for x in arguments
+    ]
     with tracing.x64():
-        return memory.run(program.jit, [*map(_given, arguments)], elements)
-
-
-def _given(value: Any) -> Any:
-    return (
-        placing.twin(value) if value.__class__ is np.ndarray and value.size > tuning.numpy_elements else value
-    )
+        return memory.run(program.jit, given, elements)
 
 
 def _are_new(calls: Sequence[Call]) -> bool:

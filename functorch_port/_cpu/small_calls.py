@@ -21,7 +21,7 @@ from .._tensor.overriding import noticed
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap_small
 from .._tensor.view import View
-from .numpy_programs import LEAST, MOST, kind_of
+from .numpy_programs import LEAST, MOST, Bound, kind_of
 
 __all__ = ["caller"]
 
@@ -38,7 +38,7 @@ def caller(op: Op, name: str = "") -> Callable[..., Any]:
     """
     kinds, kind_of, positional, is_view = op.kinds, op.kind_of, op.positional, op.spec.view
     #: by what the arguments of a call are: the program, the plan if that is to be asked, and the `form_of` the result
-    small: Bounded[Any, tuple[Callable[..., Any], Any, int]] = Bounded(tuning.cached_kinds)
+    small: Bounded[Any, tuple[Bound, Any, int]] = Bounded(tuning.cached_kinds)
     find = small.get
     config.remembered.append(small)
 
@@ -64,11 +64,11 @@ def caller(op: Op, name: str = "") -> Callable[..., Any]:
                     if type(result) is Tensor and (args or not is_view) and op.in_order(kwargs):
                         _remember(small, known, plan, values, result)
                     return result
-                program, plan, made = found
+                bound, plan, made = found
                 if plan is not None and plan.check is not None:
                     plan.check(*values)
                 try:
-                    value = _quietly(program, *values)
+                    value = _quietly(bound.function, *bound.sizes, *values)
                 except Exception:  # the usual way says it in its own words
                     return op.run(args, kwargs)
                 result = wrap_small(value, made)
@@ -92,7 +92,7 @@ def _remember(
     state = plan.backend.get(kind_of(values)[0])
     if state and state.is_small and not any([isinstance(k, Tensor) for k in known]):  # noqa: C419 (faster)
         asked = plan if plan.view or plan.check is not None else None
-        small[tuple(known)] = state.bound.run, asked, form_of(result._look())
+        small[tuple(known)] = state, asked, form_of(result._look())
 
 
 def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: list[Any]) -> bool:

@@ -26,10 +26,9 @@ from .._base.tuning import tuning
 from .._tensor.avals import NUMBERS
 from . import numpy_programs
 from .deferred import may_wait
-from .numpy_programs import kind_of
+from .numpy_programs import Bound, kind_of
 
 __all__ = [
-    "Tiered",
     "are_compiling",
     "are_used",
     "as_numpy",
@@ -58,51 +57,31 @@ def are_used() -> bool:
 # ------------------------------------------------------------------ single operations
 
 
-class Tiered:
-    """An operation for arguments of certain shapes and dtypes, which runs by numpy until it is compiled.
-
-    Attributes:
-        bound: the program.
-        is_small: whether it costs less than the call of a compiled one, which is never made then.
-        loss: microseconds that a run takes longer than a compiled program, which has its call and half the arithmetic,
-            by an estimate.
-        left: microseconds that it may lose before that is made.
-    """
-
-    __slots__ = ("bound", "is_small", "left", "loss")
-
-    def __init__(self, bound: numpy_programs.Bound) -> None:
-        self.bound, self.is_small = bound, bound.is_small
-        self.loss = max(0.5 * bound.time - tuning.numpy_time, 0.0)
-        self.left = tuning.price(1, 1.0)  # sequences come first
-
-
 def loss(calls: Sequence[Any], operations: int) -> float:
     """Microseconds that a sequence of operations takes longer than a compiled program, by an estimate."""
     times = [
-        state.bound.time
+        state.time
         for call in calls
         if (values := call.values) is not None and (state := tiered(call.plan, values))
     ]
     return tuning.operation_time * operations + 2 * sum(times)  # backward takes twice as long
 
 
-def tiered(plan: Any, values: Sequence[Any]) -> Tiered | None:
+def tiered(plan: Any, values: Sequence[Any]) -> Bound | None:
     """An operation for values like these; None if it is compiled, or has no program of numpy's."""
     return known(plan, values, *kind_of(values))[0]
 
 
 def known(
     plan: Any, values: Sequence[Any], kind: tuple[Any, ...], on_host: bool
-) -> tuple[Tiered | None, bool]:
+) -> tuple[Bound | None, bool]:
     """As `tiered`, of values of which `kind_of` is known; and whether the first of this kind have come."""
     state = plan.backend.get(kind)
     if state is not None:
         return state or None, False
     if not (numpy_programs.enabled() if on_host else may_wait(values) and are_used()):
         return None, False
-    bound = None if plan.eager else numpy_programs.bound(plan, values)
-    state = None if bound is None else Tiered(bound)
+    state = None if plan.eager else numpy_programs.bound(plan, values)
     plan.backend[kind] = state or False
     return state, True
 
@@ -117,12 +96,12 @@ def as_numpy(values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def by_numpy(plan: Any, values: Sequence[Any], kind: tuple[Any, ...], on_host: bool, state: Tiered) -> Any:
+def by_numpy(plan: Any, values: Sequence[Any], kind: tuple[Any, ...], on_host: bool, state: Bound) -> Any:
     """What `known` has found, run: the results, or None if there are none."""
-    out = numpy_programs.run(state.bound.run, values if on_host else as_numpy(values))
+    out = numpy_programs.run(state.function, values if on_host else as_numpy(values), state.sizes)
     if not state.is_small:
         state.left -= state.loss
-    if out is not None and state.bound.agrees(out):
+    if out is not None and (state.traced.is_tried or state.agrees(out)):
         return out
     if out is not None or not state.is_small:  # no memory: the compiled one says it in PyTorch's words
         plan.backend[kind] = False
@@ -156,9 +135,9 @@ class _Compiler:
     """The thread that compiles.
 
     Attributes:
-        thread: None before it is needed, and after a fork.
+        thread: None while there is nothing to do: as long as it is there, others wait for a `turn`.
         work: what it has to do, in order; what it does now is the first.
-        more: tells that there is more, and that something was done.
+        more: tells that something was done.
         ends: whether the process does.
     """
 
@@ -186,24 +165,21 @@ def compiled_later(run: Callable[[], Any], done: Callable[[], Any]) -> None:
         if _Compiler.ends:
             return
         _Compiler.work.append(work)
-        _Compiler.more.notify_all()
         if _Compiler.thread is None:
             _Compiler.thread = threading.Thread(target=_compile, name="functorch_port compiles", daemon=True)
             _Compiler.thread.start()
 
 
 def _compile() -> None:
-    while True:
-        with _Compiler.more:
-            while not (_Compiler.work or _Compiler.ends):
-                _Compiler.more.wait()
-            if _Compiler.ends:
-                return
+    me = threading.current_thread()
+    while _Compiler.thread is me:
         try:
             _Compiler.work[0]()
         finally:
             with _Compiler.more:
                 _Compiler.work.popleft()
+                if not _Compiler.work or _Compiler.ends:
+                    _Compiler.thread = None
                 _Compiler.more.notify_all()
 
 
@@ -222,11 +198,9 @@ def wait() -> None:
 @atexit.register
 def _end() -> None:
     """Wait for what is compiled now, and for the thread: Python may not cut it off in the middle of XLA."""
-    with _Compiler.more:
-        _Compiler.ends = True
-        _Compiler.more.notify_all()
-    if _Compiler.thread is not None:
-        _Compiler.thread.join()
+    thread, _Compiler.ends = _Compiler.thread, True
+    if thread is not None:
+        thread.join()
 
 
 def _after_fork() -> None:

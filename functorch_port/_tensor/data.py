@@ -119,7 +119,11 @@ def _infer(data: Any) -> tuple[DType | None, bool]:
         if rank is not None:
             widest = max(widest, rank)
         elif isinstance(item, _SEQUENCES):
-            stack.extend(item)
+            kinds = set(map(type, item))
+            if kinds <= _RANK.keys():  # most lists have numbers alone, and many of them
+                widest = max([widest, *map(_RANK.__getitem__, kinds)])
+            else:
+                stack.extend(item)
         else:
             plain = False
             own = _leaf_dtype(item)

@@ -112,13 +112,13 @@ class Plan:
         out, kept = memory.run(found, values)
         return out, (_kept_plan(kept.residuals), [*values, *kept.arrays])
 
-    def shapes(self, values: Sequence[Any]) -> Any:
-        """Shapes and dtypes of the results for such values; they do not depend on the numbers among them."""
+    def shapes(self, values: Sequence[Any], kind: Any = None) -> Any:
+        """Shapes and dtypes of the results for such values, or of this ``kind``; numbers among them do not matter."""
         if self.eager:
             raise NotImplementedError(
                 f"{self.name}: the shape of the result depends on values, which tensors on the meta device have not"
             )
-        key = avals_of(values)
+        key = avals_of(values) if kind is None else kind
         found = self._shapes.get(key)
         if found is None:
             traced, sizes = self.family.find(values, self.numbers)

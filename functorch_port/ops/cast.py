@@ -12,6 +12,7 @@ from jax import lax
 
 from .._array import placing, storage, tracing
 from .._array.fits import OWN
+from .._array.placed import like, sharding_of
 from .._array.symbolic import SymNumber
 from .._base import device as devices
 from .._base import dtypes, inside, strides
@@ -184,6 +185,8 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
                 )
             traced = bool(tracing.overlay) or isinstance(out._look(), jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
+    if out is not self and device is None and self._view is None and sharding_of(self._storage) is not None:
+        out._storage.held = like(self._storage, out._storage.array())
     if memory_format is not None and out is self and not out.is_contiguous(memory_format):
         out = _to_dtype(out, out.dtype)
     if out is self:

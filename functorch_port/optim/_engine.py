@@ -134,7 +134,10 @@ class Early:
             give: makes the arguments of the program.
             like: gives what has their shapes and dtypes, and the numbers.
         """
-        return call(self, lambda: (early, give, like))
+        if self.left:
+            return call(self, lambda: (early, give, like))
+        with tracing.x64():
+            return call(self.program, give)
 
     def into(self, results: list[Any], args: tuple[Any, ...], kind: Any) -> None:
         """As `Donating.into`; ``args`` are those of `call`."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from math import prod
 from typing import Any, TypeAlias
 
-import jax
-import numpy as np
-
 from .._array.donation import is_one_cpu
-from .._array.joint import Joint, kind_of
+from .._array.joint import Joint, default_sharding, kind_of
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from ._scalars import host_number
@@ -24,13 +20,11 @@ Entry: TypeAlias = tuple[Tensor, Tensor, dict[str, Any]]
 
 def place_of(tensor: Tensor) -> Any:
     """The sharding of a tensor's array, or what that has once it leaves the host."""
-    sharding = kind_of(tensor._storage)[2]
-    return _default_sharding() if sharding is None else sharding
+    return _place(kind_of(tensor._storage))
 
 
-@cache
-def _default_sharding() -> Any:
-    return jax.device_put(np.zeros(())).sharding
+def _place(kind: tuple[Any, ...]) -> Any:
+    return default_sharding() if kind[2] is None else kind[2]
 
 
 def by_numbers(names: Sequence[str], entries: Iterable[Entry]) -> list[list[Entry]]:
@@ -48,9 +42,9 @@ def chunks(entries: Sequence[Entry], slots: Sequence[str]) -> tuple[list[list[in
     for i, (param, grad, state) in enumerate(entries):
         tensors = [param, *(state[k] for k in slots)]
         kinds = [kind_of(t._storage) for t in tensors]
-        shape, sharding = kinds[0][0], place_of(param)
+        shape, sharding = kinds[0][0], _place(kinds[0])
         fits = prod(shape) <= tuning.joint_elements and len(sharding.device_set) == 1
-        fits = fits and all(kind[0] == shape for kind in kinds) and {*map(place_of, tensors)} == {sharding}
+        fits = fits and all([kind[0] == shape and _place(kind) == sharding for kind in kinds])  # noqa: C419 (faster)
         key = (sharding, grad.dtype, *(kind[1] for kind in kinds)) if fits else None
         places.setdefault(key, []).append(i)
     loose = places.pop(None, [])

@@ -412,7 +412,7 @@ class Update:
         found = self.program.call(
             lambda: self._early(grads, rows),
             lambda: self._arguments(grads, rows),
-            lambda: (self._written(), self._gradients(grads), self._data(rows)),
+            lambda: (self._written(), [g._aval() for g in self._gradients(grads)], self._data(rows)),
         )
         new, states = found
         for cell, value in zip(self.cells, new, strict=True):

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import placed, placing, tracing
+from .._array import executor, placed, placing, tracing
 from .._array.donation import Before, whole
 from .._array.storage import Storage
 from .._base import alive, dtypes, inside, modes
@@ -586,17 +586,18 @@ def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None
 
     ``shape`` overrides the shape. It is created on the host: nothing is compiled for it.
     """
-    like = param._value
+    like = param._look()
     value = placing.as_array(value)
-    if jnp.iscomplexobj(like):
+    if like.dtype.kind == "c":
         value = value + 1j * value
     if isinstance(like, jax.core.Tracer) or isinstance(value, jax.Array):
         return Tensor._wrap(placed.like(param._storage, jnp.full_like(like, value, shape=shape)))
     filled = np.full(like.shape if shape is None else shape, value, like.dtype)
     if placed.sharding_of(param._storage) is not None:
         return Tensor._wrap(placed.like(param._storage, filled))
-    place = like.sharding if like.committed else None  # XLA would compile again if only this were committed
-    return Tensor._wrap(placing.put(filled, place))
+    if isinstance(like, jax.Array) and like.committed:  # XLA would compile again if only this were not
+        return Tensor._wrap(placing.put(filled, like.sharding))
+    return Tensor._wrap(filled if executor.current.leaves(filled) else placing.put(filled))
 
 
 def to_scalar(x: Any) -> Any:

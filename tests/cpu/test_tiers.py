@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import torch
@@ -200,6 +201,34 @@ for name, options in (("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("M
 """
 
 
+@pytest.mark.parametrize("size", [3, 10_000, 40_000])
+def test_zeros_like_an_array_of_jax(size: int) -> None:
+    x = ft.Tensor._wrap(jax.numpy.ones(size))
+    assert ft.zeros_like(x).sum().item() == 0 and ft.ones_like(x).sum().item() == size
+
+
+@pytest.mark.parametrize("kind", ["Adam", "RMSprop"])
+def test_first_steps_of_small_parameters_put_nothing_on_a_device(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(width: int) -> None:
+        net = ft.nn.Sequential(ft.nn.Linear(7, width), ft.nn.Tanh(), ft.nn.Linear(width, 1))
+        optimizer = getattr(ft.optim, kind)(net.parameters())
+        net(ft.randn(5, 7)).sum().backward()
+        optimizer.step()
+
+    run(8)
+    monkeypatch.setattr(jax, "device_put", lambda *_, **__: pytest.fail("something goes to a device"))
+    run(9)
+
+
+def test_tensors_filled_with_one_number_share_its_array() -> None:
+    one, other = ft.zeros(11, 7), ft.zeros(11, 7)
+    assert one._storage.array() is other._storage.array() is one._storage.array()
+    one += 1
+    assert other.sum().item() == 0 and ft.zeros(11, 7).sum().item() == 0
+
+
 def test_steps_leave_parameters_on_their_device() -> None:
     flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     done = subprocess.run(
@@ -359,6 +388,32 @@ def test_a_training_step_that_comes_often_is_one_program(
     before = len(programs._programs)
     np.testing.assert_allclose(trained(ft), trained(torch), 1e-4)
     assert len(programs._programs) > before
+
+
+def test_the_step_that_is_compiled_in_the_background_is_the_one_that_is_called(
+    tuned: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    tuned(compilation_time=1.0, compilation_each=0.0)
+    net = ft.nn.Linear(81, 82)
+    optimizer = ft.optim.Adam(net.parameters())
+    for p in net.parameters():
+        p.grad = ft.ones_like(p)
+    with jax.log_compiles():
+        optimizer.step()
+        tiers.wait()
+        assert "Compiling jit(adam_rule_step)" in caplog.text
+        caplog.clear()
+        optimizer.step()
+    assert "adam_rule_step" not in caplog.text
+
+
+def test_a_thread_that_has_compiled_is_gone(impatient: None, tuned: Callable[..., None]) -> None:
+    tuned(background=True)
+    x = ft.ones(303, 98)
+    for _ in range(9):
+        x.sin().exp().sum(0).numpy()
+    tiers.wait()
+    assert tiers._Compiler.thread is None
 
 
 @pytest.mark.parametrize("size", [20, 300])

@@ -1,20 +1,19 @@
 """Calls of handlers of XLA's foreign function interface on numpy arrays, without XLA and without a program.
 
 A handler is given a frame: addresses of the arrays and their dimensions, and functions of XLA's that ask for threads.
-Here the frame is written by Python, and the threads are Python's own, which have no use for the interpreter's lock
-while they work. So what is there for programs serves single calls as well, and there is no second copy of it.
+Here the frame is written by Python, and the threads are those of `threads.ll`, which have no use for the interpreter's
+lock. So what is there for programs serves single calls as well, and there is no second copy of it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int64, c_void_p
 from functools import cache, lru_cache
 from math import prod
-from queue import SimpleQueue
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,75 +141,17 @@ def _serve(runtime: str, text: str) -> Any:
     return CFUNCTYPE(c_void_p, c_void_p, c_void_p)(ffi.serving(runtime, text))
 
 
-# ------------------------------------------------------------------ what XLA's interface has for a handler
-
-_WORD = 8
-
-
-def _read(struct: int, offset: int) -> int:
-    return c_int64.from_address(struct + offset).value
-
-
-def _new_error(call: int) -> int:
-    return 1  # it is only told from none
-
-
-def _forget_error(call: int) -> None:
-    pass
-
-
-def _count_threads(call: int) -> None:
-    c_int64.from_address(_read(call, 3 * _WORD)).value = ffi.cores()
-
-
-def _schedule(call: int) -> None:
-    _pool().put((_read(call, 3 * _WORD), _read(call, 4 * _WORD)))
-
-
-_TAKES_CALL = CFUNCTYPE(c_void_p, c_void_p)
-#: by their places in the table
-_FUNCTIONS = {6: _new_error, 8: _forget_error, 17: _schedule, 18: _count_threads}
-
-
 @cache
-def _table() -> tuple[Any, list[Any]]:
-    """XLA_FFI_Api, as far as handlers use it, and what it refers to."""
-    functions = {place: _TAKES_CALL(function) for place, function in _FUNCTIONS.items()}
-    words = [ctypes.cast(functions[k], c_void_p).value if k in functions else 0 for k in range(19)]
-    return (c_int64 * len(words))(*words), [*functions.values()]
-
-
 def _api() -> int:
-    return ctypes.addressof(_table()[0])
-
-
-# ------------------------------------------------------------------ threads
-
-_lock = threading.Lock()
-_tasks: SimpleQueue[tuple[int, int]] | None = None
-
-
-def _pool() -> SimpleQueue[tuple[int, int]]:
-    """Where threads wait for tasks: functions and what they are given. They start when they are needed first."""
-    global _tasks
-    with _lock:
-        if _tasks is None:
-            _tasks = SimpleQueue()
-            for k in range(ffi.cores() - 1):
-                threading.Thread(target=_run, args=(_tasks,), name=f"functorch_port-{k}", daemon=True).start()
-        return _tasks
-
-
-def _run(tasks: SimpleQueue[tuple[int, int]]) -> None:
-    while True:
-        function, data = tasks.get()
-        CFUNCTYPE(None, c_void_p)(function)(data)
+    """Where the table of XLA's functions is; the threads start when it is needed first."""
+    text = (Path(__file__).parent / "threads.ll").read_text()
+    return CFUNCTYPE(c_int64, c_int64)(ffi.function("start", text, 0))(ffi.cores() - 1)
 
 
 def _after_fork() -> None:
     """A child process has none of its parent's threads."""
-    global _lock, _tasks
-    _lock, _tasks = threading.Lock(), None
+    _api.cache_clear()
+    _form.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -107,24 +107,40 @@ def kind_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], bool]:
     return tuple(kind), on_host
 
 
-class Bound(NamedTuple):
-    """A program for arguments of certain shapes and dtypes.
+class Bound:
+    """A program for arguments of certain shapes and dtypes. There is one for each shape, so it is a single object.
 
     Attributes:
-        run: a function of them.
+        function, sizes: what is run: a function of the sizes, which are what the symbols are, and of the arguments.
         time: microseconds that it takes, by an estimate.
-        elements, products: of its largest array, and multiply-adds of its largest product.
-        is_kept: whether its arguments and results are of types that small values in numpy have.
-        traced, sizes: the trace, and what its symbols are.
+        is_small: whether it costs less than the call of a compiled program, which is never made then.
+        left: microseconds that it may lose before that is made (see `tiers`).
+        traced: the trace.
     """
 
-    run: Callable[..., Any]
-    time: float
-    elements: int
-    products: int
-    is_kept: bool
-    traced: Traced
-    sizes: tuple[int, ...]
+    __slots__ = ("function", "is_small", "left", "sizes", "time", "traced")
+
+    def __init__(self, program: Program, traced: Traced, sizes: tuple[int, ...]) -> None:
+        self.function, self.traced, self.sizes = program.run, traced, sizes
+        self.time, elements, products = program.facts(*sizes)
+        self.left = tuning.price(1, 1.0)  # sequences come first
+        self.is_small = (
+            program.is_kept
+            and elements <= tuning.numpy_elements
+            and self.time <= tuning.numpy_time
+            and products <= tuning.numpy_products
+        )
+
+    def run(self, *values: Any) -> Any:
+        """The results."""
+        return self.function(*self.sizes, *values)
+
+    @property
+    def loss(self) -> float:
+        """Microseconds that a run takes longer than a compiled program, which has its call and half the arithmetic, by
+        an estimate.
+        """
+        return max(0.5 * self.time - tuning.numpy_time, 0.0)
 
     def agrees(self, outs: Any) -> bool:
         """Whether the results are what they should be, which is looked at when a trace's program has run first."""
@@ -133,16 +149,6 @@ class Bound(NamedTuple):
             traced.is_tried = _agree(outs, traced.shapes(self.sizes))
             traced.backend = traced.is_tried and traced.backend
         return traced.is_tried
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it costs less than the call of a compiled program."""
-        return (
-            self.is_kept
-            and self.elements <= tuning.numpy_elements
-            and self.time <= tuning.numpy_time
-            and self.products <= tuning.numpy_products
-        )
 
 
 def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
@@ -157,9 +163,7 @@ def bound(plan: Any, values: Sequence[Any]) -> Bound | None:
     if program is False:
         return None
     traced.tell()
-    run = partial(program.run, *sizes) if sizes else program.run
-    time, elements, products = program.facts(*sizes)
-    return Bound(run, time, elements, products, program.is_kept, traced, sizes)
+    return Bound(program, traced, sizes)
 
 
 def _program(plan: Any, traced: Traced, sizes: tuple[int, ...], values: Sequence[Any]) -> Program | bool:
@@ -221,9 +225,9 @@ def _agree(outs: Any, wanted: Any) -> bool:
     )
 
 
-def run(program: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """Call what `function` returned; None if a number does not fit (the compiled form says it better)."""
+def run(program: Callable[..., Any], args: Sequence[Any], sizes: Sequence[int] = ()) -> Any:
+    """The results of a program; None if a number does not fit (the compiled form says it better)."""
     try:
-        return quietly(program, *args)
+        return quietly(program, *sizes, *args)
     except Exception:
         return None

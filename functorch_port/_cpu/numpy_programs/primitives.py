@@ -102,9 +102,12 @@ def _reducing(ufunc: str, kinds: str, typed: bool = False) -> Callable[..., Valu
             found = _sum(w, x, aval, axes)
             if found is not None:
                 return found
-        axis = "None" if len(axes) == x.aval.ndim else str(axes[0] if len(axes) == 1 else axes)
+        rank, array = x.aval.ndim, w._array(x)
+        axis = "None" if len(axes) == rank else str(axes[0] if len(axes) == 1 else axes)
         kind = f", {w._dtype(aval.dtype)}" if typed else ""
-        text = f"np.{ufunc}.reduce({w._array(x)}, {axis}{kind})"
+        text = f"np.{ufunc}.reduce({array}, {axis}{kind})"
+        if not typed and 0 < (kept := rank - len(axes)) == min(axes):
+            text = f"_reduce_last(np.{ufunc}, {array}, {sizes.text(tuple(x.aval.shape))}, {kept})"
         return w._emit(text, aval, aval.shape, [x], 2.2, (x.aval.shape, 1e-3))
 
     return rule

@@ -16,7 +16,7 @@ from ..._array.fits import fits
 from ..._array.placed import like, sharding_of
 from ..._array.sizes import plain_dim
 from ..._array.symbolic import SymNumber
-from ..._array.value import OTHERS, Twin
+from ..._array.value import HOST, OTHERS, Shared
 from ..._base import dtypes, memory
 from ..._base.device import as_device, from_jax
 from ..._base.dtypes import dtype as DType
@@ -71,6 +71,9 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
         if tracing.overlay or type(value) not in _PLAIN:
             return jnp.full(shape, placing.as_array(value), np_dtype)
         if math.prod(shape) <= _SMALL:
+            known = _known_fill(shape, value, repr(value), np_dtype)
+            if executor.current.leaves(known):
+                return known
             return _small_fill(shape, value, repr(value), np_dtype, jax.config.jax_default_device)
         if placing.often(("filled", shape, np_dtype)):
             return jnp.full(shape, value, np_dtype)
@@ -126,14 +129,14 @@ def _filled(
         raise RuntimeError("full(...) is not implemented for sparse layout")
     kind = _dtype(dtype, name) or (dtypes.get_default_dtype() if out is None else out.dtype)
     array = _fill(shape, value, kind.np, device)
-    made = _known(finish(array, device, requires_grad), array, value)
+    made = _shared(finish(array, device, requires_grad), array)
     return made if out is None else _into(out, made)
 
 
-def _known(made: Tensor, array: Any, value: Any) -> Tensor:
-    """Have a numpy twin of an array filled with a number, where the executor computes with such."""
-    if type(value) in _PLAIN and executor.current.keeps_on_host(array) and made._storage.array() is array:
-        made._storage.held = Twin(_known_fill(array.shape, value, repr(value), array.dtype), array)
+def _shared(made: Tensor, array: Any) -> Tensor:
+    """Have a tensor share what is made of a numpy array that many are filled with."""
+    if array.__class__ is np.ndarray and array.size <= _SMALL and made._storage.held is array:
+        made._storage.held = Shared(array)
     return made
 
 
@@ -350,8 +353,9 @@ def _like(
         return _requiring(tensor) if requires_grad else tensor
     made = _fill(own.shape, value, np_dtype, None)
     if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
-        same = own.__class__ in OTHERS or made.sharding == own.sharding
-        tensor = _known(wrap(made), made, value) if same else wrap(placing.put(made, own.sharding))
+        here = own.__class__ in OTHERS
+        here = here or (not own.committed if made.__class__ in HOST else made.sharding == own.sharding)
+        tensor = _shared(wrap(made), made) if here else wrap(placing.put(made, own.sharding))
     else:
         tensor = wrap(place(made, device))
     return _requiring(tensor) if requires_grad else tensor
