@@ -20,13 +20,13 @@ import jax
 
 from functorch_port import random
 from functorch_port._array import tracing
+from functorch_port._base.batch import batch
 from functorch_port._base.modes import OfThread
 from functorch_port._run import autocast
 from functorch_port._run.opnode import OpNode
 from functorch_port._tensor import grad_mode, saved, tree
 from functorch_port._tensor.node import AccumulateGrad, Node
 from functorch_port._tensor.tensor import Tensor, wrap
-from functorch_port.nn.functional._normalization import batch
 
 __all__ = [
     "CheckpointError",

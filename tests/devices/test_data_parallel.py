@@ -198,6 +198,10 @@ def test_batch_norm_in_a_checkpoint_and_outside_of_ddp() -> None:
     np.testing.assert_allclose(
         norm(x).detach().numpy(), nn.BatchNorm1d(3).double()(x).detach().numpy(), 1e-12
     )
+    compiled = ft.compile(nn.BatchNorm1d(3).double())
+    by_part, plain = DDP(Normed(nn.BatchNorm1d(3).double()))(x), nn.BatchNorm1d(3).double()(x)
+    for net, want in ((compiled, plain), (DDP(Normed(compiled)), by_part), (compiled, plain)):
+        np.testing.assert_allclose(net(x).detach().numpy(), want.detach().numpy(), 1e-12)
     uneven = DDP(Normed(nn.BatchNorm1d(3).double()))
     x = x[:12]
     np.testing.assert_allclose(

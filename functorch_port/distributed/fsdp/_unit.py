@@ -18,6 +18,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ..._array import placed, tracing
 from ..._array.placed import sharding_of
+from ..._base.batch import batch
 from ..._base.dtypes import dtype as DType
 from ..._run.call import Op
 from ..._run.opnode import edge_of
@@ -26,7 +27,6 @@ from ..._tensor import grad_mode, tree
 from ..._tensor.node import Node
 from ..._tensor.tensor import Tensor, wrap
 from ...nn._module import Module
-from ...nn.functional._normalization import batch
 from ...nn.parallel._batch import replicate, split
 from ...utils.checkpoint import state as checkpointing
 from ..device_mesh import DeviceMesh

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-from ..._base.modes import OfThread
+from ..._base.batch import batch
 from ..._run.bind import function
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
@@ -21,28 +20,6 @@ _train, _train_and_track, _evaluate = (
 _instance_norm, _instance_norm_tracked = function("_instance_norm"), function("_instance_norm_tracked")
 _local_response_norm = function("_local_response_norm")
 _layer_norm, _group_norm, _rms_norm = function("layer_norm"), function("group_norm"), function("rms_norm")
-
-
-class _Batch(OfThread):
-    """
-    Attributes:
-        parts: of a batch that devices have a part of each, as under `parallel.DistributedDataParallel`: batch
-            normalization has the statistics of each part.
-    """
-
-    parts = 1
-
-    @contextmanager
-    def in_parts(self, count: int) -> Iterator[None]:
-        """For a block the batch has so many parts."""
-        before, self.parts = self.parts, count
-        try:
-            yield
-        finally:
-            self.parts = before
-
-
-batch = _Batch()
 
 
 def _verify_batch_size(size: Sequence[int]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..._base import dtypes
+from ..._base.batch import batch
 from ..._tensor.creation import empty, ones, tensor, zeros
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from .._module import Module
-from ..functional._normalization import batch
 from ..parameter import Parameter, UninitializedBuffer, is_lazy
 from .lazy import LazyModuleMixin, _wait_for_shapes
 

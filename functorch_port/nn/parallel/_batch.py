@@ -11,11 +11,11 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from ..._array import placed
 from ..._array.placed import sharding_of
+from ..._base.batch import batch
 from ..._run.call import Op
 from ..._run.registry import ops
 from ..._tensor import tree
 from ..._tensor.tensor import Tensor, wrap
-from ..functional._normalization import batch
 
 __all__ = ["one_process", "replicate", "row", "run", "split"]
 
