@@ -17,6 +17,7 @@ from .._array.placed import sharding_of
 from .._array.sizes import SmallSize
 from .._array.value import VALUES
 from .._base import config, contexts, dtypes, inside, modes, progress, settings, watch
+from .._base.batch import batch
 from .._base.bounded import Bounded
 from .._base.jaxprs import count_of
 from .._base.tuning import tuning
@@ -121,6 +122,7 @@ class Compiled:
             _grad.inference,
             dtypes._default,
             config.key,
+            batch.parts,
             autocast.key() if autocast.enabled else None,
             contexts.state.attention,
             *signature,

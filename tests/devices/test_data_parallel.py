@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 import functorch_port as ft
 from functorch_port.distributed._composable import replicate
+from functorch_port.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from functorch_port.distributed.device_mesh import init_device_mesh
 from functorch_port.distributed.optim import ZeroRedundancyOptimizer
 from functorch_port.distributed.tensor import Replicate, Shard
@@ -120,6 +123,10 @@ def test_the_state_is_split() -> None:
     weight.sum().backward()
     lazy.step()
     assert lazy.state[weight]["momentum_buffer"].placements == (Shard(0),)
+    with pytest.raises(ValueError, match="ZeroRedundancyOptimizer got an empty parameter list"):
+        ZeroRedundancyOptimizer([], ft.optim.SGD, lr=0.1)
+    with pytest.raises(TypeError, match="should be an iterable of Tensors, but got torch.FloatTensor"):
+        ZeroRedundancyOptimizer(weight, ft.optim.SGD, lr=0.1)
     with pytest.raises(NotImplementedError, match="overlap_with_ddp"):
         ZeroRedundancyOptimizer([weight], ft.optim.SGD, overlap_with_ddp=True, lr=0.1)
 
@@ -176,6 +183,32 @@ def test_batch_norm_has_the_statistics_of_each_device(size: Any, compiled: bool)
     np.testing.assert_allclose(sync.module.norm.running_var.numpy(), whole.running_var.numpy(), 1e-10)
 
 
+def test_batch_norm_in_a_checkpoint_and_outside_of_ddp() -> None:
+    x = ft.tensor(np.random.default_rng(0).standard_normal((16, 3)))
+
+    def gradient(wrapped: bool) -> Any:
+        norm = nn.BatchNorm1d(3).double()
+        net = DDP(Normed(checkpoint_wrapper(norm) if wrapped else norm))
+        (net(x) ** 3).sum().backward()
+        return norm.weight.grad.numpy(), norm
+
+    for a in (gradient(True)[0], gradient(False)[0]):
+        np.testing.assert_allclose(a, gradient(False)[0], 1e-12)
+    norm = gradient(False)[1]
+    np.testing.assert_allclose(
+        norm(x).detach().numpy(), nn.BatchNorm1d(3).double()(x).detach().numpy(), 1e-12
+    )
+    compiled = ft.compile(nn.BatchNorm1d(3).double())
+    by_part, plain = DDP(Normed(nn.BatchNorm1d(3).double()))(x), nn.BatchNorm1d(3).double()(x)
+    for net, want in ((compiled, plain), (DDP(Normed(compiled)), by_part), (compiled, plain)):
+        np.testing.assert_allclose(net(x).detach().numpy(), want.detach().numpy(), 1e-12)
+    uneven = DDP(Normed(nn.BatchNorm1d(3).double()))
+    x = x[:12]
+    np.testing.assert_allclose(
+        uneven(x).detach().numpy(), nn.BatchNorm1d(3).double()(x).detach().numpy(), 1e-12
+    )
+
+
 def test_one_value_per_device_is_refused_as_in_pytorch() -> None:
     with pytest.raises(
         ValueError, match=r"Expected more than 1 value per channel when training, got input size"
@@ -191,6 +224,9 @@ def test_ddp_as_people_use_it() -> None:
 
         def forward(self, x: Any, *, mask: Any = None) -> Any:
             return {"out": self.used(x) * mask}
+
+    globals()["Unused"] = Unused  # a pickle looks for it there
+    Unused.__qualname__ = "Unused"
 
     ddp = DDP(
         Unused(), device_ids=[0], find_unused_parameters=True, static_graph=False, gradient_as_bucket_view=True,
@@ -208,6 +244,9 @@ def test_ddp_as_people_use_it() -> None:
     np.testing.assert_allclose(ddp.module.used.weight.grad.numpy(), 2 * once.numpy())
     assert ddp.module.unused.weight.grad is None
     assert len({s.device for s in ddp.module.used.weight.jax().addressable_shards}) == jax.device_count()
+    for again in (copy.deepcopy(ddp), pickle.loads(pickle.dumps(ddp))):
+        assert again.module.used.weight.placements == (Replicate(),)
+        np.testing.assert_array_equal(again(x, mask=mask)["out"].detach().numpy(), out.detach().numpy())
     with pytest.raises(RuntimeError, match="doesn't have any parameter that requires a gradient"):
         DDP(nn.ReLU())
     with pytest.raises(ValueError, match="contain a single element"):

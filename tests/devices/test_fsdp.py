@@ -425,3 +425,23 @@ def test_a_checkpoint_computes_again_with_gathered_parameters(inside: bool, comp
     if compiled:
         gathered = [s for kind, made in collectives(run) if kind == "all-gather" for s in made]
         assert gathered.count("f32[32,24]") + gathered.count("bf16[32,24]") == 4
+
+
+@pytest.mark.parametrize("form", ["root", "checkpoint around the root", "checkpoint inside"])
+def test_batch_norm_has_the_statistics_of_each_device(form: str) -> None:
+    def gradient(kind: str) -> Any:
+        ft.manual_seed(0)
+        net = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 8))).double()
+        weight = net[0].weight
+        if kind == "data parallel":
+            net = nn.parallel.DistributedDataParallel(net)
+        else:
+            if kind == "checkpoint inside":
+                net[1] = checkpoint_wrapper(fully_shard(net[1]))
+            fully_shard(net)
+            net = checkpoint_wrapper(net) if kind == "checkpoint around the root" else net
+        x = ft.tensor(np.random.default_rng(0).standard_normal((24, 8)))
+        (net(x) ** 3).sum().backward()
+        return weight.grad.numpy()
+
+    np.testing.assert_allclose(gradient(form), gradient("data parallel"), 1e-9, 1e-12)

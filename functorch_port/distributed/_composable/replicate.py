@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ..._array import tracing
 from ...nn._module import Module
-from ...nn.parallel._batch import split
+from ...nn.parallel._batch import run
 from ...nn.parallel.distributed import DistributedDataParallel
 from ..fsdp._unit import unit_of
 
@@ -67,7 +67,7 @@ def _no_deepcopy(*args: Any, **kwargs: Any) -> NoReturn:
 def _split(forward: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(forward)
     def with_parts(self: Any, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = split((args, kwargs), *self.__dict__["_replicated_on"])
-        return forward(self, *args, **kwargs)
+        devices, axes = self.__dict__["_replicated_on"]
+        return run(functools.partial(forward, self), devices, axes, args, kwargs)
 
     return with_parts

@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 
-from ..._array import tracing
 from ..._run.opnode import OpNode
 from ..._tensor import grad_mode, tree
 from ..._tensor.node import AccumulateGrad, Node
@@ -58,8 +57,8 @@ class Regathered:
         if not nodes:
             return
         ways, parts = zip(*self.again)
-        if tracing.overlay:
-            waited = [g._value for g in gradients if g is not None]
+        waited = [g._value for g in gradients if g is not None]
+        if any(isinstance(value, jax.core.Tracer) for value in (*parts, *waited)):
             parts = jax.lax.optimization_barrier((*parts, *waited))[: len(ways)]
         with grad_mode.no_grad():
             values = [way(wrap(part))._value for way, part in zip(ways, parts, strict=True)]

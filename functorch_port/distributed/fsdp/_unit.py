@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ..._array import placed, tracing
 from ..._array.placed import sharding_of
+from ..._base.batch import batch
 from ..._base.dtypes import dtype as DType
 from ..._run.call import Op
 from ..._run.opnode import edge_of
@@ -25,7 +27,7 @@ from ..._tensor import grad_mode, tree
 from ..._tensor.node import Node
 from ..._tensor.tensor import Tensor, wrap
 from ...nn._module import Module
-from ...nn.parallel._batch import by_part, replicate, split
+from ...nn.parallel._batch import replicate, split
 from ...utils.checkpoint import state as checkpointing
 from ..device_mesh import DeviceMesh
 from ..tensor._api import _meshes
@@ -41,8 +43,8 @@ _constrain = Op(ops["_constrain"])
 
 
 class _Thread(threading.local):
-    #: whether a unit runs
-    runs = False
+    #: into how many parts the batch is split of the unit that runs; None if none runs
+    parts: int | None = None
 
 
 _thread = _Thread()
@@ -106,16 +108,10 @@ class Unit:
                     _meshes.setdefault(sharding, self.mesh)
                 placed.place(param._storage, sharding)
         replicate([b for m in self.members for b in m._buffers.values() if b is not None], self.jax_mesh)
-        by_part(self.members, self.parts)
 
     @property
     def jax_mesh(self) -> Any:
         return self.mesh.jax_mesh
-
-    @property
-    def parts(self) -> int:
-        """Into how many parts a batch is split."""
-        return self.size(self.data_axes)
 
     def size(self, axes: Sequence[str]) -> int:
         return int(np.prod([self.jax_mesh.shape[axis] for axis in axes]))
@@ -155,16 +151,14 @@ class Unit:
 
     def run(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """``call`` with the parameters gathered."""
-        outer, since = _thread.runs, 0
-        args, kwargs = self._inputs(args, kwargs, outer)
+        outer, since = _thread.parts, 0
+        args, kwargs, parts = self._inputs(args, kwargs, outer)
         if self._lets_go() and grad_mode.is_grad_enabled() and not checkpointing.within:
             since = Node(()).seq
-        _thread.runs = True
-        try:
-            with self._gathered() as gathered, checkpointing.having(around=self._gathered):
-                out = call(*args, **kwargs)
-        finally:
-            _thread.runs = outer
+        inside = partial(self._inside, parts)
+        in_parts = batch.in_parts(parts if outer is None else batch.parts)
+        with inside() as gathered, checkpointing.having(around=inside), in_parts:
+            out = call(*args, **kwargs)
         if since:
             Regathered(gathered).begin(out, since)
         if self.policy.output_dtype is not None:
@@ -185,13 +179,27 @@ class Unit:
             tracing.overlay.reads.add(self.options, "reshard_after_forward")
         return not self.root if self.reshard is None else self.reshard
 
-    def _inputs(self, args: Any, kwargs: Any, inner: bool) -> tuple[Any, Any]:
-        policy = self.policy
+    def _inputs(self, args: Any, kwargs: Any, outer: int | None) -> tuple[Any, Any, int]:
+        """The inputs, converted and split as those of the unit around are (None: there is none)."""
+        policy, root = self.policy, outer is None
         if policy.param_dtype is not None and (
-            policy.cast_forward_inputs or (self.cast_root_inputs and not inner)
+            policy.cast_forward_inputs or (self.cast_root_inputs and root)
         ):
             args, kwargs = cast((args, kwargs), policy.param_dtype)
-        return split((args, kwargs), self.jax_mesh, self.data_axes, declared=not inner)  # type: ignore[no-any-return]
+        if outer == 1:
+            return args, kwargs, outer
+        (args, kwargs), parts = split((args, kwargs), self.jax_mesh, self.data_axes, declared=root)
+        return args, kwargs, parts if outer is None else outer
+
+    @contextmanager
+    def _inside(self, parts: int) -> Iterator[list[tuple[Tensor, Any]]]:
+        """This unit runs, with its parameters gathered."""
+        before, _thread.parts = _thread.parts, parts
+        try:
+            with self._gathered() as gathered:
+                yield gathered
+        finally:
+            _thread.parts = before
 
     @contextmanager
     def _gathered(self) -> Iterator[list[tuple[Tensor, Any]]]:
@@ -200,9 +208,7 @@ class Unit:
         made: list[tuple[Tensor, Any]] = []
         before = [*self.slots()]
         if tracing.overlay:
-            for (
-                module
-            ) in self.members:  # the trace is to know their parameters, not what is in their place now
+            for module in self.members:  # the trace is to know what they have outside of this
                 tracing.overlay.note_stateful(module)
         try:
             for table, name, param in before:

@@ -13,7 +13,7 @@ from ..._array import placed, tracing
 from ..._array.placed import sharding_of
 from ..._tensor.tensor import Tensor
 from ...nn.parallel._batch import one_process, replicate, row
-from ...optim.optimizer import Optimizer
+from ...optim.optimizer import Optimizer, typename
 
 __all__ = ["ZeroRedundancyOptimizer"]
 
@@ -48,7 +48,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     Reference: https://docs.pytorch.org/docs/stable/distributed.optim.html
     """
 
-    def __new__(cls, params: Any, optimizer_class: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, params: Any = None, optimizer_class: Any = None, *args: Any, **kwargs: Any) -> Any:
         if optimizer_class is None:  # a copy, or one from a pickle
             return super().__new__(cls)
         if optimizer_class not in _classes:
@@ -71,6 +71,13 @@ class ZeroRedundancyOptimizer(Optimizer):
                 "ZeroRedundancyOptimizer: process_group= and overlap_with_ddp=True are not supported: leave them out, "
                 "XLA overlaps communication with computation"
             )
+        if isinstance(params, Tensor):
+            raise TypeError(f"`params` argument should be an iterable of Tensors, but got {typename(params)}")
+        params = list(params)
+        if not params:
+            raise ValueError("ZeroRedundancyOptimizer got an empty parameter list")
+        if not all(isinstance(p, Tensor | dict | tuple) for p in params):
+            raise TypeError("`params` argument should be an iterable of Tensors or dicts")
         self.parameters_as_bucket_view = parameters_as_bucket_view
         super().__init__(params, **defaults)
         every = row(jax.devices())

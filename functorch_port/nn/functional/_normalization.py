@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from ..._base.batch import batch
 from ..._run.bind import function
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
@@ -52,43 +53,35 @@ def batch_norm(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
     """
     require_tensor("batch_norm", "input", 1, input)
+    if training and batch.parts > 1 and input.ndim > 1 and input.shape[0] % batch.parts == 0:
+        return _norm_by_parts(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if training and (input.ndim >= 2 or input.numel()):
         _verify_batch_size(input.size())
     return batch_norm_values(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-def by_parts(parts: int) -> Callable[..., Tensor]:
-    """`batch_norm` with the statistics of each of so many equal parts of a batch, as devices that have one part each.
-
-    The running statistics are those of the first part. A batch that has no equal parts is normalized as one.
-    """
-
-    def batch_norm_by_parts(
-        input: Tensor,
-        mean: Tensor | None,
-        var: Tensor | None,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        *rest: Any,
-    ) -> Tensor:
-        rows, channels, *size = input.shape
-        if rows % parts:
-            return batch_norm(input, mean, var, weight, bias, *rest)
-        side_by_side = input.reshape(parts, rows // parts, channels, *size).transpose(0, 1)
-        mine, theirs, scale, shift = (
-            None if t is None else t.repeat(parts) for t in (mean, var, weight, bias)
-        )
+def _norm_by_parts(
+    input: Tensor,
+    mean: Tensor | None,
+    var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    *rest: Any,
+) -> Tensor:
+    """`batch_norm` of each part of a batch; the running statistics are those of the first."""
+    parts, (rows, channels, *size) = batch.parts, input.shape
+    side_by_side = input.reshape(parts, rows // parts, channels, *size).transpose(0, 1)
+    mine, theirs, scale, shift = (None if t is None else t.repeat(parts) for t in (mean, var, weight, bias))
+    with batch.in_parts(1):
         out = batch_norm(
             side_by_side.reshape(rows // parts, parts * channels, *size), mine, theirs, scale, shift, *rest
         )
-        with no_grad():
-            for own, made in ((mean, mine), (var, theirs)):
-                if own is not None and made is not None:
-                    own.copy_(made[:channels])
-        out = out.reshape(rows // parts, parts, channels, *size)
-        return out.transpose(0, 1).reshape(rows, channels, *size)
-
-    return batch_norm_by_parts
+    with no_grad():
+        for own, made in ((mean, mine), (var, theirs)):
+            if own is not None and made is not None:
+                own.copy_(made[:channels])
+    out = out.reshape(rows // parts, parts, channels, *size)
+    return out.transpose(0, 1).reshape(rows, channels, *size)
 
 
 def batch_norm_values(

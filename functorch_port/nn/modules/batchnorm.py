@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..._base import dtypes
+from ..._base.batch import batch
 from ..._tensor.creation import empty, ones, tensor, zeros
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from .._module import Module
-from ..functional._normalization import by_parts
 from ..parameter import Parameter, UninitializedBuffer, is_lazy
 from .lazy import LazyModuleMixin, _wait_for_shapes
 
@@ -99,8 +99,6 @@ class _BatchNorm(_NormBase):
 
     #: for `func.replace_all_batch_norm_modules_`
     _is_batch_norm = True
-    #: of a batch, each of which has its own statistics, as under `parallel.DistributedDataParallel`
-    _parts = 1
 
     def _momentum_now(self, counting: bool) -> Any:
         """The weight this batch gets in the running statistics."""
@@ -115,8 +113,7 @@ class _BatchNorm(_NormBase):
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
-        norm = by_parts(self._parts) if by_batch and self._parts > 1 else F.batch_norm
-        out = norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+        out = F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
         if counting:
             self.num_batches_tracked.add_(1)  # last: a batch of the wrong shape is not counted
         return out
@@ -176,9 +173,9 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization of inputs of any dimension, like PyTorch's without a process group.
+    """Batch normalization of inputs of any dimension, with the statistics of the whole batch.
 
-    For an array that is sharded over devices, the statistics are those of the whole batch.
+    Under `parallel.DistributedDataParallel` the others have those of each device's part.
 
     Args:
         num_features: number of channels.
@@ -217,6 +214,10 @@ class SyncBatchNorm(_BatchNorm):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
+
+    def forward(self, input: Tensor) -> Tensor:
+        with batch.in_parts(1):
+            return super().forward(input)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from ..._array import placed, tracing
+from ..._array import placed
 from ..._array.placed import sharding_of
+from ..._base.batch import batch
 from ..._run.call import Op
 from ..._run.registry import ops
 from ..._tensor import tree
 from ..._tensor.tensor import Tensor, wrap
-from .._module import Module
-from ..modules.batchnorm import SyncBatchNorm, _BatchNorm
 from . import _border
 
-__all__ = ["by_part", "one_process", "replicate", "row", "split"]
+__all__ = ["one_process", "replicate", "row", "run", "split"]
 
 _constrain = Op(ops["_constrain"])
 
@@ -55,17 +54,15 @@ def replicate(tensors: Iterable[Tensor], mesh: Mesh, agree: bool = False) -> Non
             placed.place(tensor._storage, everywhere)
 
 
-def by_part(modules: Iterable[Module], parts: int) -> None:
-    """Have batch normalizations, but those that are synchronized, use the statistics of each part of a batch, as where
-    each device normalizes its own.
-    """
-    for part in modules:
-        if isinstance(part, _BatchNorm) and not isinstance(part, SyncBatchNorm):
-            part._parts = parts
+def run(module: Callable[..., Any], mesh: Mesh, axes: Sequence[str], args: Any, kwargs: Any) -> Any:
+    """A module's result for a batch that is split."""
+    (args, kwargs), parts = split((args, kwargs), mesh, axes)
+    with batch.in_parts(parts):
+        return module(*args, **kwargs)
 
 
-def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> Any:
-    """The tensors of a batch, split along dimension 0 over axes of a mesh.
+def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> tuple[Any, int]:
+    """The tensors of a batch, split along dimension 0 over axes of a mesh; and into how many parts they are.
 
     These are all tensors with as many rows as the first one. If that cannot be split into equal parts, or lies on
     several devices in a way of its own, all stay as they are.
@@ -77,13 +74,16 @@ def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> 
         declared: whether tensors that were placed already stay where they are.
     """
     tensors = [leaf for leaf in tree.leaves(args) if isinstance(leaf, Tensor) and leaf.dim()]
+    parts = int(np.prod([mesh.shape[axis] for axis in axes]))
     if not tensors:
-        return args
-    rows, parts = tensors[0].shape[0], int(np.prod([mesh.shape[axis] for axis in axes]))
+        return args, parts
+    rows = tensors[0].shape[0]
+    own = _declared(tensors[0]) if declared else None
+    if own is not None:
+        first = (*own.spec, None)[0] or ()
+        return args, parts if {*axes} <= {*((first,) if isinstance(first, str) else first)} else 1
     if not isinstance(rows, int) or not rows or rows % parts:
-        return args
-    if declared and _declared(tensors[0]) is not None:
-        return args
+        return args, 1
 
     def place(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor) or not leaf.dim() or leaf.shape[0] != rows or leaf.is_sparse:
@@ -91,18 +91,21 @@ def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> 
         if declared and _declared(leaf) is not None:
             return leaf
         rest = [PartitionSpec.UNCONSTRAINED] * (leaf.dim() - 1)
-        if tracing.overlay or leaf.requires_grad or len(_devices(leaf)) > 1:
+        if leaf.requires_grad or _is_spread(leaf):
             where = NamedSharding(mesh, PartitionSpec(tuple(axes), *rest))
             return _constrain.run((leaf, where, where), {})
         return wrap(placed.brought(leaf._look(), NamedSharding(mesh, PartitionSpec(tuple(axes)))))
 
-    return tree.map(place, args)
+    return tree.map(place, args), parts
 
 
 def _declared(tensor: Tensor) -> NamedSharding | None:
     return sharding_of(tensor._storage)
 
 
-def _devices(tensor: Tensor) -> Any:
+def _is_spread(tensor: Tensor) -> bool:
+    """Whether a program has computed the value, or does so now, rather than one device."""
     value = tensor._look()
-    return value.sharding.device_set if isinstance(value, jax.Array) else ()
+    return isinstance(value, jax.core.Tracer) or (
+        isinstance(value, jax.Array) and len(value.sharding.device_set) > 1
+    )

@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..._array import executor, placed, tracing
 from ..._base import memory
+from ..._base.batch import batch
 from ..._base.tuning import tuning
 from ..._run.opnode import edge_of
 from ..._tensor import grad_mode, tree
@@ -180,4 +181,5 @@ def across(module: Any, args: Any, kwargs: Any, mesh: Mesh) -> Any:
         return own_part(leaf, where, 1 / count, not split)
 
     args, kwargs = tree.map(enter, (args, kwargs))
-    return tree.map(leave, module(*args, **kwargs))
+    with batch.in_parts(count):
+        return tree.map(leave, module(*args, **kwargs))

@@ -9,7 +9,7 @@ import jax
 
 from ..._base.device import as_device, device, to_jax
 from .._module import Module
-from ._batch import by_part, one_process, replicate, row, split
+from ._batch import one_process, replicate, row, run
 
 __all__ = ["DataParallel", "data_parallel"]
 
@@ -46,9 +46,9 @@ class DataParallel(Module):
         self.devices = _prepared(module, self.device_ids, dim)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        if self.devices is not None:
-            inputs, kwargs = split((inputs, kwargs), self.devices, ("data",))
-        return self.module(*inputs, **kwargs)
+        if self.devices is None:
+            return self.module(*inputs, **kwargs)
+        return run(self.module, self.devices, ("data",), inputs, kwargs)
 
 
 def data_parallel(
@@ -86,5 +86,4 @@ def _prepared(module: Module, device_ids: Sequence[Any], dim: int) -> Any:
     wanted = [device(kind, d) if isinstance(d, int) else as_device(d) for d in device_ids]
     mesh = row([to_jax(where) for where in wanted])
     replicate([*module.parameters(), *module.buffers()], mesh)
-    by_part(module.modules(), len(wanted))
     return mesh

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import jax
-from jax.sharding import Mesh
+import numpy as np
+from jax.sharding import AxisType, Mesh
 
 from .._module import Module
 from . import _border
-from ._batch import by_part, replicate, row, split
+from ._batch import replicate, row, run
 
 __all__ = ["DistributedDataParallel"]
 
@@ -116,13 +117,30 @@ class DistributedDataParallel(Module):
             self.processes = self.devices = _border.by_process(self.devices)
             self.axes = tuple(self.devices.axis_names)
         replicate([t for name, t in tensors if name not in ignored], self.devices, init_sync)
-        by_part(module.modules(), self.devices.shape[self.axes[0]])
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.processes is not None:
             return _border.across(self.module, inputs, kwargs, self.processes)
-        inputs, kwargs = split((inputs, kwargs), self.devices, self.axes)
-        return self.module(*inputs, **kwargs)
+        return run(self.module, self.devices, self.axes, inputs, kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        numbers = np.vectorize(lambda device: device.id, otypes=[int])(self.devices.devices)
+        devices = {"devices": (numbers, self.devices.axis_names), "processes": self.processes is not None}
+        return {**super().__getstate__(), **devices}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        numbers, names = state["devices"]
+        have = {device.id: device for device in jax.devices()}
+        if not {*numbers.flat} <= {*have}:
+            raise RuntimeError(
+                f"this model was on {numbers.size} devices, of which there are {len(have)} here"
+            )
+        found = np.vectorize(have.__getitem__, otypes=[object])(numbers)
+        devices = Mesh(found, names, axis_types=(AxisType.Auto,) * found.ndim)
+        super().__setstate__(
+            {**state, "devices": devices, "processes": devices if state["processes"] else None}
+        )
+        replicate([*self.parameters(), *self.buffers()], self.devices)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
