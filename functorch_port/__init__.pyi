@@ -36,6 +36,7 @@ from . import library as library
 from . import linalg as linalg
 from . import masked as masked
 from . import mps as mps
+from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import onnx as onnx
 from . import ops as ops

@@ -151,7 +151,7 @@ def of_parts(part: Any, sharding: NamedSharding) -> Any:
 
 def copied(value: Any) -> Any:
     """An array of its own with the same value, where that is."""
-    if value.is_fully_addressable:
+    if isinstance(value, jax.core.Tracer) or value.is_fully_addressable:
         return jax.device_put(value, may_alias=False)
     return memory.run(_moving(value.sharding), (value,))
 

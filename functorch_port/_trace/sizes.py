@@ -138,7 +138,7 @@ _SHARE = 16
 #: what was noted of the circumstances of a call, then of each of its leaves, then which share memory
 Key = tuple[Any, ...]
 #: so many parts of a key come before those of the leaves
-BEFORE = 7
+BEFORE = 8
 
 
 class Changing:
