@@ -121,7 +121,8 @@ class OwnPartBackward(Node):
 
 
 def _local(value: Any) -> Any:
-    return executor.current.place(placed.local_part(value))
+    with tracing.x64():
+        return executor.current.place(placed.local_part(value))
 
 
 def joined(tensor: Tensor, sharding: NamedSharding) -> Tensor:
