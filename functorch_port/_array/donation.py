@@ -344,10 +344,8 @@ class Lent(Value):
     def write(self, cell: Storage, value: Any) -> None:
         with tracing.turn:
             if cell.held is self:
-                cell.held, cell.form = (
-                    (self.lent.new(value) if self.lent.__class__ is Placed else value),
-                    None,
-                )
+                new = self.lent.new(value) if self.lent.__class__ is Placed else value
+                cell.held, cell.form = new, None
             else:
                 cell.put(value)
 

@@ -1,22 +1,22 @@
 """Values that lie on several devices, in a way that was declared.
 
 A Storage that holds a `Placed` value is *placed*: it has a sharding, and keeps it. What is written to it is brought
-there, by whoever writes: an assignment, an in-place operation, a checkpoint, a program. Programs ask for it with
-`constrained`, so that XLA computes a value where it belongs. Gradients and an optimizer's state take the sharding of
-their parameter.
+there, by whoever writes: an assignment, an in-place operation, a checkpoint, a program. In a trace `brought` constrains
+it, so that XLA computes a value where it belongs. Gradients and an optimizer's state take the sharding of their
+parameter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from .._base import memory
+from .._base import memory, meshes
 from .._base.tuning import tuning
 from . import tracing
 from .value import LAZY, VALUES, Value
@@ -25,16 +25,9 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 __all__ = [
-    "Placed",
-    "brought",
-    "constrained",
-    "copied",
-    "fitting",
-    "like",
-    "made_auto",
-    "place",
-    "sharding_of",
-]
+    "Placed", "brought", "check", "copied", "fitting", "from_process", "like", "local_part", "made_auto", "of_parts",
+    "place", "sharding_of",
+]  # fmt: skip
 
 
 class Placed(Value):
@@ -43,14 +36,15 @@ class Placed(Value):
     Attributes:
         made: the array; on the meta device its shape and dtype.
         sharding: a `NamedSharding`, whose mesh has axes of the type Auto.
+        mesh: the `DeviceMesh` that it was declared on, where that is a part of the sharding's; or None.
     """
 
-    __slots__ = ("made", "sharding")
+    __slots__ = ("made", "mesh", "sharding")
     on_cpu = False
     committed = True
 
-    def __init__(self, made: Any, sharding: NamedSharding) -> None:
-        self.made, self.sharding = made, sharding
+    def __init__(self, made: Any, sharding: NamedSharding, mesh: Any = None) -> None:
+        self.made, self.sharding, self.mesh = made, sharding, mesh
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,7 +59,9 @@ class Placed(Value):
 
     def new(self, value: Any) -> Placed:
         """Another value with the same sharding."""
-        return value if value.__class__ is Placed else Placed(brought(value, self.sharding), self.sharding)
+        if value.__class__ is Placed:
+            return value
+        return Placed(brought(value, self.sharding), self.sharding, self.mesh)
 
     def write(self, cell: Storage, value: Any) -> None:
         cell.held, cell.form = self.new(value), None
@@ -77,12 +73,15 @@ def sharding_of(cell: Storage) -> NamedSharding | None:
     return held.sharding if held.__class__ in VALUES else None
 
 
-def place(cell: Storage, sharding: NamedSharding) -> None:
-    """Have a Storage keep a sharding from now on; its value is brought there. That is no write."""
+def place(cell: Storage, sharding: NamedSharding, mesh: Any = None) -> None:
+    """Have a Storage keep a sharding (declared on a `DeviceMesh`) from now on; its value is brought there.
+
+    That is no write.
+    """
     check(cell.aval().shape, sharding)
     tracing.bump_epoch()
     value = cell.held if isinstance(cell.held, jax.ShapeDtypeStruct) else cell.array()
-    cell.held, cell.form = Placed(brought(value, sharding), sharding), None
+    cell.held, cell.form = Placed(brought(value, sharding), sharding, mesh), None
 
 
 def brought(value: Any, sharding: NamedSharding) -> Any:
@@ -107,23 +106,19 @@ def brought(value: Any, sharding: NamedSharding) -> Any:
             with (
                 jax.ensure_compile_time_eval(),
                 tracing.x64(),
-            ):  # JAX would share what lies on a device already
-                return jax.device_put(_copy(value), sharding)
+            ):  # a copy: JAX would share what lies there already
+                return jax.device_put(jax.numpy.copy(value), sharding)
         if have.device_set == sharding.device_set:
             with tracing.x64():
                 return memory.run(_moving(sharding), (value,))
         if not value.is_fully_addressable:
             raise NotImplementedError(
-                f"a tensor on {_names(have)} cannot move to {_names(sharding)}: it lies in other processes, too"
+                f"a tensor on {len(have.device_set)} devices cannot move to {len(sharding.device_set)} devices: "
+                "it lies in other processes, too"
             )
     host = np.asarray(value)
     with jax.ensure_compile_time_eval(), tracing.x64():
         return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index].copy())
-
-
-@jax.jit
-def _copy(x: Any) -> Any:
-    return jax.numpy.copy(x)
 
 
 @lru_cache(tuning.cached_facts)
@@ -149,6 +144,14 @@ def of_parts(part: Any, sharding: NamedSharding) -> Any:
         return jax.make_array_from_process_local_data(sharding, np.asarray(part))
 
 
+def from_process(rank: int, value: Any) -> np.ndarray:
+    """What one of several processes has, in all of them; they give arrays of one shape and dtype."""
+    from jax.experimental.multihost_utils import broadcast_one_to_all
+
+    with tracing.x64():
+        return np.asarray(broadcast_one_to_all(np.asarray(value), jax.process_index() == rank))
+
+
 def copied(value: Any) -> Any:
     """An array of its own with the same value, where that is."""
     if isinstance(value, jax.core.Tracer) or value.is_fully_addressable:
@@ -162,13 +165,7 @@ def like(cell: Storage, value: Any) -> Any:
     if sharding is None or value.__class__ is Placed:
         return value
     fit = fitting(sharding, cell.held.shape, value.shape)
-    return Placed(brought(value, fit), fit)
-
-
-def constrained(value: Any, cell: Storage) -> Any:
-    """A value that is written to a Storage, or is a gradient of it: where it belongs, if that is placed."""
-    sharding = sharding_of(cell)
-    return value if sharding is None else brought(value, sharding)
+    return Placed(brought(value, fit), fit, cell.held.mesh)
 
 
 def fitting(sharding: NamedSharding, like: Sequence[int], shape: Sequence[int]) -> NamedSharding:
@@ -194,7 +191,7 @@ def check(shape: Sequence[int], sharding: NamedSharding) -> None:
     if len(spec) > len(shape):
         raise ValueError(f"{spec} splits {len(spec)} dimensions, the tensor of shape {list(shape)} has fewer")
     for d, (size, axes) in enumerate(zip(shape, spec)):
-        names = () if axes is None else (axes,) if isinstance(axes, str) else axes
+        names = meshes.axes_of(axes)
         parts = int(np.prod([sharding.mesh.shape[name] for name in names]))
         if size % parts:
             raise ValueError(
@@ -204,19 +201,11 @@ def check(shape: Sequence[int], sharding: NamedSharding) -> None:
             )
 
 
-@cache
-def _auto(mesh: Mesh) -> Mesh:
-    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
-
-
 def made_auto(sharding: Any) -> NamedSharding:
     """A sharding of a mesh whose axes are all of the type Auto, as programs have them here."""
     if not isinstance(sharding, NamedSharding):
         raise TypeError(f"a tensor is placed by a NamedSharding, not by {type(sharding).__name__}")
     if all(kind == AxisType.Auto for kind in sharding.mesh.axis_types):
         return sharding
-    return NamedSharding(_auto(sharding.mesh), sharding.spec, memory_kind=sharding.memory_kind)
-
-
-def _names(sharding: Any) -> str:
-    return f"{len(sharding.device_set)} devices"
+    mesh = meshes.mesh_of(sharding.mesh.devices, sharding.mesh.axis_names)
+    return NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)

@@ -13,8 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
+from .._base import meshes
 from . import tracing
+from .placed import brought
 
 __all__ = ["Check", "first_of", "outside", "refuse", "some", "unknown", "xp_of"]
 
@@ -59,9 +62,7 @@ def refuse(bad: Callable[..., Any], error: Callable[..., Exception], *values: An
                 traced = True
             elif isinstance(value, jax.ShapeDtypeStruct):
                 return
-            elif isinstance(value, jax.Array) and not (
-                value.is_fully_addressable or value.is_fully_replicated
-            ):
+            elif not meshes.is_here(value):
                 spread = True  # over processes, which all compute whether it is bad
             else:
                 value = np.asarray(value)
@@ -79,9 +80,8 @@ def refuse(bad: Callable[..., Any], error: Callable[..., Exception], *values: An
 
 def _whole(value: Any) -> Any:
     """The numbers, also of an array that lies in several processes."""
-    if isinstance(value, jax.Array) and not (value.is_fully_addressable or value.is_fully_replicated):
-        everywhere = jax.sharding.NamedSharding(value.sharding.mesh, jax.sharding.PartitionSpec())
-        value = jax.jit(jnp.copy, out_shardings=everywhere)(value)
+    if not meshes.is_here(value):
+        value = brought(value, NamedSharding(value.sharding.mesh, PartitionSpec()))
     return np.asarray(value) if isinstance(value, jax.Array) else value
 
 

@@ -1,16 +1,49 @@
-"""Arrays on one device that meet those on a mesh."""
+"""Meshes of devices, and arrays on one device that meet those on a mesh."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["INCOMPATIBLE", "joined", "within"]
+__all__ = ["INCOMPATIBLE", "axes_of", "by_process", "is_here", "joined", "mesh_of", "spec_of", "within"]
 
 #: part of JAX's text where a program is given arrays on different devices
 INCOMPATIBLE = "incompatible devices"
+
+
+def mesh_of(devices: Any, names: Sequence[str]) -> Mesh:
+    """A mesh whose axes are all of the type Auto, as programs have them here."""
+    array = np.asarray(devices, object)
+    return Mesh(array, tuple(names), axis_types=(AxisType.Auto,) * array.ndim)
+
+
+def axes_of(entry: Any) -> tuple[str, ...]:
+    """The axes that an entry of a `PartitionSpec` names."""
+    if entry is None or entry is PartitionSpec.UNCONSTRAINED:
+        return ()
+    return (entry,) if isinstance(entry, str) else tuple(entry)
+
+
+def spec_of(axes: Iterable[Sequence[str]]) -> PartitionSpec:
+    """The `PartitionSpec` of dimensions that are split by these axes, without the last ones that are not split."""
+    entries = [names[0] if len(names) == 1 else tuple(names) or None for names in axes]
+    while entries and entries[-1] is None:
+        entries.pop()
+    return PartitionSpec(*entries)
+
+
+def by_process(devices: Iterable[Any]) -> np.ndarray:
+    """Devices in a row, those of a process together."""
+    return np.array(sorted(devices, key=lambda device: (device.process_index, device.id)))
+
+
+def is_here(value: Any) -> bool:
+    """Whether this process has all numbers of an array."""
+    return not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated
 
 
 def within(mesh: Any) -> Any:

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from .._array.placed import sharding_of
-from .._base import dtypes, watch
+from .._base import dtypes, meshes, watch
 from .._base.dtypes import dtype
 
 __all__ = ["format_tensor", "get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
@@ -265,7 +265,7 @@ def format_tensor(
 def tensor_repr(tensor: Any, contents: str | None = None) -> str:
     """``repr`` of a Tensor; one that is being traced shows its shape and no numbers."""
     value = tensor._value
-    unknown = isinstance(value, jax.ShapeDtypeStruct | jax.core.Tracer) or not _is_here(value)
+    unknown = isinstance(value, jax.ShapeDtypeStruct | jax.core.Tracer) or not meshes.is_here(value)
     where = None if isinstance(value, jax.core.Tracer) else str(tensor.device)
     try:
         node = tensor.grad_fn
@@ -286,11 +286,6 @@ def tensor_repr(tensor: Any, contents: str | None = None) -> str:
         sharding=sharding_of(tensor._storage) if tensor._view is None else None,
     )
     return f"Parameter({text})" if is_param and name != "tensor" else text
-
-
-def _is_here(value: Any) -> bool:
-    """Whether this process has all the numbers."""
-    return not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated
 
 
 def _tangent(tensor: Any) -> str | None:

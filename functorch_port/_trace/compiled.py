@@ -17,7 +17,6 @@ from .._array.placed import sharding_of
 from .._array.sizes import SmallSize
 from .._array.value import VALUES
 from .._base import config, contexts, dtypes, inside, modes, progress, settings, watch
-from .._base.batch import batch
 from .._base.bounded import Bounded
 from .._base.jaxprs import count_of
 from .._base.tuning import tuning
@@ -122,9 +121,9 @@ class Compiled:
             _grad.inference,
             dtypes._default,
             config.key,
-            batch.parts,
             autocast.key() if autocast.enabled else None,
             contexts.state.attention,
+            contexts.state.parts,
             *signature,
         )
         progress.made("a compiled call")
@@ -427,9 +426,9 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
             if type(a) is not Tensor or a._view is not None:
                 break
             value = a._storage.held
-            signature.append((value.shape, value.dtype, a._requires_grad))
-            if value.__class__ in VALUES and value.sharding is not None:
-                signature.append(value.sharding)
+            kind = (value.shape, value.dtype, a._requires_grad)
+            placed = value.__class__ in VALUES and value.sharding is not None
+            signature.append((*kind, value.sharding) if placed else kind)
         else:
             if len(args) > 1:
                 _add_sharing(signature, args)

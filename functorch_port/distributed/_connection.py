@@ -16,8 +16,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 
+from functorch_port._array import placed
 from functorch_port._base import memory, progress
 
 from . import _wire
@@ -149,7 +149,7 @@ def connect_by_cluster(timeout: timedelta) -> Connection | None:
     own = TCPStore("", 0, None, True, timeout) if rank == 0 else None
     text = "" if own is None else f"{_wire.address_of_this_machine()}:{own.port}"
     padded = np.frombuffer(text.encode().ljust(64), np.uint8)
-    host, port = bytes(np.asarray(multihost_utils.broadcast_one_to_all(padded))).decode().strip().split(":")
+    host, port = placed.from_process(0, padded).tobytes().decode().strip().split(":")
     store = TCPStore(host, int(port), None, False, timeout) if own is None else own
     made = Connection(store, rank, size)
     made.hello()

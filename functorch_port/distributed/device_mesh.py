@@ -10,8 +10,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh
+from jax.sharding import Mesh
 
+from .._base import meshes
 from .._base.device import from_jax
 from .._tensor.creation.from_data import tensor as make_tensor
 from .._tensor.tensor import Tensor
@@ -26,6 +27,9 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+
+#: JAX's meshes -> those that were made of ranks: they know which dimensions have no names
+_made: dict[Mesh, DeviceMesh] = {}
 
 
 class DeviceMesh:
@@ -58,10 +62,12 @@ class DeviceMesh:
         self, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None
     ) -> None:
         if isinstance(mesh, Mesh):
-            numbers = {device: i for i, device in enumerate(_devices())}
+            numbers = {device: i for i, device in enumerate(meshes.by_process(jax.devices()))}
             found = np.vectorize(lambda device: numbers.get(device, device.id), otypes=[int])(mesh.devices)
             names = tuple(map(str, mesh.axis_names)) if mesh_dim_names is None else tuple(mesh_dim_names)
-            self._set(device_type, found, names, _auto(mesh), tuple(mesh.axis_names))
+            self._set(
+                device_type, found, names, meshes.mesh_of(mesh.devices, mesh.axis_names), mesh.axis_names
+            )
             return
         ranks = np.arange(jax.device_count()) if mesh is None else _array(mesh)
         names_given = None if mesh_dim_names is None else tuple(mesh_dim_names)
@@ -76,9 +82,9 @@ class DeviceMesh:
             )
         devices, by_process = _devices_of(device_type, ranks)
         axes = tuple(f"dim_{i}" for i in range(ranks.ndim)) if names_given is None else names_given
-        kinds = (AxisType.Auto,) * devices.ndim
-        made = Mesh(devices, (*axes, *([OWN] if by_process else [])), axis_types=kinds)
+        made = meshes.mesh_of(devices, (*axes, *([OWN] if by_process else [])))
         self._set(device_type, ranks, names_given, made, axes)
+        _made[made] = self
 
     def _set(
         self, device_type: str, ranks: np.ndarray, names: Any, mesh: Mesh, axes: Sequence[str]
@@ -233,23 +239,14 @@ def on_parts(mesh: DeviceMesh) -> Iterator[None]:
 OWN = "_own"
 
 
-def _auto(mesh: Mesh) -> Mesh:
-    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
-
-
 def _array(mesh: Any) -> np.ndarray:
     return np.asarray(mesh.numpy() if isinstance(mesh, Tensor) else mesh, int)
-
-
-def _devices() -> np.ndarray:
-    """All devices, those of a process together."""
-    return np.array(sorted(jax.devices(), key=lambda device: (device.process_index, device.id)))
 
 
 def _devices_of(device_type: str, ranks: np.ndarray) -> tuple[np.ndarray, bool]:
     """The devices of ranks; and whether these are processes, whose devices are one dimension more."""
     _check_type(device_type)
-    devices, processes = _devices(), jax.process_count()
+    devices, processes = meshes.by_process(jax.devices()), jax.process_count()
     by_process = 1 < processes < devices.size and ranks.size <= processes
     count = processes if by_process else devices.size
     if ranks.size > count:
@@ -333,7 +330,7 @@ def mesh_of(mesh: DeviceMesh | Mesh | None) -> DeviceMesh:
     if mesh is None:
         return current_mesh()
     if isinstance(mesh, Mesh):
-        return DeviceMesh(mesh.devices.flat[0].platform, mesh)
+        return _made.get(mesh) or DeviceMesh(mesh.devices.flat[0].platform, mesh)
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"a mesh is a DeviceMesh or a jax.sharding.Mesh, not {type(mesh).__name__}")
     return mesh

@@ -14,7 +14,7 @@ import numpy as np
 from .._array import tracing
 from .._array.storage import Storage
 from .._array.value import VALUES
-from .._base import dtypes
+from .._base import dtypes, meshes
 from .._base import layout as layouts
 from .._base.device import device, from_jax
 from .._base.size import Size
@@ -196,7 +196,7 @@ def _location(cell: Storage) -> str:
         return "cpu"
     if isinstance(value, jax.ShapeDtypeStruct):
         return "meta"
-    if not (value.is_fully_addressable or value.is_fully_replicated):
+    if not meshes.is_here(value):
         raise RuntimeError("save() cannot gather an array that is sharded over several processes")
     return str(from_jax(value.addressable_shards[0].device))
 

@@ -20,7 +20,7 @@ import jax
 
 from functorch_port import random
 from functorch_port._array import tracing
-from functorch_port._base.batch import batch
+from functorch_port._base import contexts
 from functorch_port._base.modes import OfThread
 from functorch_port._run import autocast
 from functorch_port._run.opnode import OpNode
@@ -205,7 +205,7 @@ class _Frame:
         self.call = (args, kwargs)
         self.context = context
         self.check = check
-        self.around, self.parts = state.around, batch.parts
+        self.around, self.parts = state.around, contexts.state.parts
         self.random = _Random() if preserve else None
         self.autocast = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
         self.nodes: list[Any] = []
@@ -260,7 +260,7 @@ class _Frame:
             stack.enter_context(grad_mode.enable_grad())
             stack.enter_context(saved.without_hooks())
             stack.enter_context(state.having(around=self.around, within=True, waits=waits))
-            stack.enter_context(batch.in_parts(self.parts))
+            stack.enter_context(contexts.state.having(parts=self.parts))
             if self.around is not None:
                 stack.enter_context(self.around())
             since = Node(()).seq

@@ -13,6 +13,7 @@ import torch
 import torch.distributed.checkpoint as their_dcp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from nets import Net
 from torch.distributed.checkpoint import state_dict as their_states
 
 import functorch_port as ft
@@ -27,19 +28,6 @@ from functorch_port.distributed.sharding import shard
 nn, F = ft.nn, ft.nn.functional
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 ROOT = Path(__file__).parents[2]
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(16, 24)
-        self.lift = nn.Linear(24, 32)
-        self.norm = nn.BatchNorm1d(32)
-        self.drop = nn.Dropout(0.2)
-        self.head = nn.Linear(32, 8)
-
-    def forward(self, x: Any) -> Any:
-        return self.head(self.drop(self.norm(F.gelu(self.lift(self.embed(x).mean(1))))))
 
 
 SPECS = {r"weight$": P("x"), r"bias$": P("x")}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from nets import Net
 
 import functorch_port as ft
 from functorch_port._array import placed
@@ -36,19 +37,6 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "Muon": lambda ps: ft.optim.Muon([p for p in ps if p.dim() == 2], 0.05),
     "LBFGS": lambda ps: ft.optim.LBFGS(ps, 0.1, max_iter=3, history_size=4),
 }
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(16, 24)
-        self.lift = nn.Linear(24, 32)
-        self.norm = nn.BatchNorm1d(32)
-        self.drop = nn.Dropout(0.2)
-        self.head = nn.Linear(32, 8)
-
-    def forward(self, x: Any) -> Any:
-        return self.head(self.drop(self.norm(F.gelu(self.lift(self.embed(x).mean(1))))))
 
 
 def spec_of(shape: Any) -> P:
@@ -233,6 +221,16 @@ def test_a_compiled_function_is_traced_again_for_another_placement(mesh: Mesh, g
     traces = step.traces
     step(ft.ones(4, 8))
     assert step.traces == traces
+
+
+def test_sizes_that_change_are_numbers_of_the_program(mesh: Mesh) -> None:
+    @ft.compile(dynamic=True)
+    def f(x: Any, y: Any) -> Any:
+        return (x * 2).sum() + y.sum()
+
+    for n in (16, 8, 24, 32, 48, 56, 64, 80):
+        assert f(shard(ft.ones(n, 3), P("x"), mesh), shard(ft.ones(n), P("x"), mesh)).item() == 7 * n
+    assert f.traces < 5
 
 
 def test_constrain_places_a_value_and_its_gradient(mesh: Mesh) -> None:

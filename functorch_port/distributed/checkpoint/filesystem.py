@@ -25,7 +25,23 @@ def _local(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-class FileSystemWriter:
+class _Folder:
+    """The folder of a checkpoint."""
+
+    path: Path
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """Take another folder."""
+        if checkpoint_id:
+            self.path = _local(checkpoint_id)
+
+    @property
+    def checkpoint_id(self) -> Path:
+        """The folder."""
+        return self.path
+
+
+class FileSystemWriter(_Folder):
     """Writes a checkpoint to a folder, by orbax. A folder that was there is replaced when the new one is complete.
 
     Args:
@@ -66,18 +82,8 @@ class FileSystemWriter:
                 )
         self.path, self.overwrite = _local(path), overwrite
 
-    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        """Write to another folder."""
-        if checkpoint_id:
-            self.path = _local(checkpoint_id)
 
-    @property
-    def checkpoint_id(self) -> Path:
-        """The folder."""
-        return self.path
-
-
-class FileSystemReader:
+class FileSystemReader(_Folder):
     """Reads a checkpoint in a folder: of `save`, or another one of orbax, or one that PyTorch wrote.
 
     Args:
@@ -102,16 +108,6 @@ class FileSystemReader:
         if _extension_registry is not None:
             raise NotImplementedError("FileSystemReader(_extension_registry=) is not supported")
         self.path = _local(path)
-
-    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        """Read from another folder."""
-        if checkpoint_id:
-            self.path = _local(checkpoint_id)
-
-    @property
-    def checkpoint_id(self) -> Path:
-        """The folder."""
-        return self.path
 
     def read_metadata(self) -> Metadata:
         """The entries of the checkpoint: no values are read."""

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 
 from ..._array import placed
 from ..._tensor.creation import zeros_like
@@ -372,7 +371,7 @@ def _like(own: Any, value: Any) -> Any:
     sharding = placed.sharding_of(own._storage)
     if sharding is not None:
         placed.check(value.shape, sharding)
-        return wrap(placed.Placed(placed.brought(value.detach()._look(), sharding), sharding))
+        return wrap(own._storage.held.new(value.detach()._look()))
     return value if own.is_meta else own.detach().clone().copy_(value)
 
 
@@ -538,22 +537,15 @@ def _from_rank0(state: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
     made = {}
     for name, shape, dtype in kinds:
         array = np.asarray(tensors[name].detach()._look()) if leads else np.zeros(shape, dtype)
-        array = np.asarray(_broadcast(array))
-        sharding = placed.sharding_of(mine[name]._storage) if name in mine else None
-        if sharding is None:
-            made[name] = tensor_at(array, "cpu")
-        else:
-            made[name] = wrap(placed.Placed(placed.brought(array, sharding), sharding))
+        array = placed.from_process(0, array)
+        held = mine[name]._storage.held if name in mine else None
+        made[name] = wrap(held.new(array)) if isinstance(held, placed.Placed) else tensor_at(array, "cpu")
     return cast(dict[str, Any], put_together(made, left, "the state of process 0"))
 
 
 def _told(text: bytes) -> bytes:
-    size = int(_broadcast(np.int64(len(text))))
-    return bytes(np.asarray(_broadcast(np.frombuffer(text.ljust(size, b" "), np.uint8))))
-
-
-def _broadcast(array: Any) -> Any:
-    return multihost_utils.broadcast_one_to_all(array)
+    size = int(placed.from_process(0, np.int64(len(text))))
+    return placed.from_process(0, np.frombuffer(text.ljust(size, b" "), np.uint8)).tobytes()
 
 
 def _tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:

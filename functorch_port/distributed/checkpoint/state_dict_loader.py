@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._array import placed
+from ..._array import placed, placing
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor, wrap
 from ...interchange._tree import virtual
@@ -228,7 +228,7 @@ def _put(place: Place, array: Any) -> None:
         return
     if isinstance(value, jax.Array):
         place.container[place.key] = (
-            jax.device_put(np.asarray(array), value.sharding) if sharding is None else array
+            placing.put(np.asarray(array), value.sharding) if sharding is None else array
         )
         return
     if sharding is None:

@@ -16,8 +16,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 
+from ..._array import placed
 from ..._base import dtypes
 from ..._tensor.tensor import Tensor
 from ...interchange._orbax import Writing, is_ours
@@ -293,7 +293,7 @@ def _agreed() -> str | None:
     if jax.process_count() == 1:
         return None
     mine = np.frombuffer(os.urandom(16), np.uint8)
-    return bytes(np.asarray(multihost_utils.broadcast_one_to_all(mine))).hex()
+    return placed.from_process(0, mine).tobytes().hex()
 
 
 def _meet(name: str) -> None:

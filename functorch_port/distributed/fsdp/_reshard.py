@@ -14,10 +14,10 @@ from typing import Any
 import jax
 
 from ..._run.opnode import OpNode
-from ..._tensor import grad_mode, tree
-from ..._tensor.node import AccumulateGrad, Node
+from ..._tensor import grad_mode
 from ..._tensor.pullback import Pullback
 from ..._tensor.tensor import Tensor, wrap
+from ...utils.checkpoint import _recorded
 
 __all__ = ["Regathered"]
 
@@ -46,6 +46,8 @@ class Regathered:
     def begin(self, out: Any, since: int) -> None:
         """Let go of them in all nodes since then that lead to the result."""
         for node in _recorded(out, since):
+            if not isinstance(node, OpNode):
+                continue
             if self._replace(node, lambda value: self.marks.get(id(value), value)):
                 node.register_prehook(self.before)
                 self.nodes.append(weakref.ref(node))
@@ -92,16 +94,3 @@ class Regathered:
                 jax.tree.unflatten(shape, [changed(leaf) for leaf in leaves]), old.outs, old.many
             )
         return found
-
-
-def _recorded(out: Any, since: int) -> list[OpNode]:
-    """The nodes since then that lead to the tensors in a result."""
-    found: dict[Node, None] = {}
-    stack: list[Any] = [leaf.grad_fn for leaf in tree.leaves(out) if isinstance(leaf, Tensor)]
-    while stack:
-        node = stack.pop()
-        if node is None or node in found or node.seq < since or isinstance(node, AccumulateGrad):
-            continue
-        found[node] = None
-        stack.extend(edge[0] for edge in node.edges if edge is not None)
-    return [node for node in found if isinstance(node, OpNode)]

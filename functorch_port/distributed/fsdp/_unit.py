@@ -14,11 +14,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 
 from ..._array import placed, tracing
 from ..._array.placed import sharding_of
-from ..._base.batch import batch
+from ..._base import contexts, meshes
 from ..._base.dtypes import dtype as DType
 from ..._run.call import Op
 from ..._run.opnode import edge_of
@@ -30,7 +30,6 @@ from ...nn._module import Module
 from ...nn.parallel._batch import replicate, split
 from ...utils.checkpoint import state as checkpointing
 from ..device_mesh import DeviceMesh
-from ..tensor._api import _meshes
 from ..tensor.placement_types import Shard
 from ._policies import MixedPrecisionPolicy
 from ._reshard import Regathered
@@ -104,9 +103,7 @@ class Unit:
             if sharding is not None:
                 if param._view is not None:  # in another memory format
                     param.data = param.detach().contiguous().clone()
-                if sharding_of(param._storage) is None:
-                    _meshes.setdefault(sharding, self.mesh)
-                placed.place(param._storage, sharding)
+                placed.place(param._storage, sharding, self.mesh)
         replicate([b for m in self.members for b in m._buffers.values() if b is not None], self.jax_mesh)
 
     @property
@@ -125,7 +122,7 @@ class Unit:
                 f"{dict(self.jax_mesh.shape)}: use dimensions of one mesh, as init_device_mesh(type, (2, 4), "
                 'mesh_dim_names=("dp", "tp"))["dp"]'
             )
-        spec = [_axes_of(entry) for entry in (() if own is None else own.spec)]
+        spec = [meshes.axes_of(entry) for entry in (() if own is None else own.spec)]
         spec += [()] * (param.dim() - len(spec))
         if any(axis in entry for entry in spec for axis in self.shard_axes):
             return None
@@ -145,7 +142,7 @@ class Unit:
         d = next((d for d in dims if fits(d)), None)
         if d is not None:
             spec[d] = (*spec[d], *self.shard_axes)
-        return NamedSharding(self.jax_mesh, _spec(spec))
+        return NamedSharding(self.jax_mesh, meshes.spec_of(spec))
 
     # ---------------------------------------------------------------- forward
 
@@ -156,7 +153,7 @@ class Unit:
         if self._lets_go() and grad_mode.is_grad_enabled() and not checkpointing.within:
             since = Node(()).seq
         inside = partial(self._inside, parts)
-        in_parts = batch.in_parts(parts if outer is None else batch.parts)
+        in_parts = contexts.state.having(parts=parts if outer is None else contexts.state.parts)
         with inside() as gathered, checkpointing.having(around=inside), in_parts:
             out = call(*args, **kwargs)
         if since:
@@ -233,8 +230,8 @@ class Unit:
             dtype = None
         if own is None:
             return None if dtype is None else lambda p: p.to(dtype)
-        spec = [tuple([a for a in _axes_of(entry) if a not in self.shard_axes]) for entry in own.spec]
-        target = NamedSharding(own.mesh, _spec(spec))
+        spec = [tuple([a for a in meshes.axes_of(entry) if a not in self.shard_axes]) for entry in own.spec]
+        target = NamedSharding(own.mesh, meshes.spec_of(spec))
         reduce = policy.reduce_dtype if param.is_floating_point() else None
         if target == own and dtype is None and reduce is None:
             return None
@@ -277,14 +274,3 @@ def _members(module: Module) -> Iterator[Module]:
         yield part
 
     return walk(module)
-
-
-def _axes_of(entry: Any) -> tuple[str, ...]:
-    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
-
-
-def _spec(spec: Sequence[tuple[str, ...]]) -> PartitionSpec:
-    entries = [None if not axes else axes[0] if len(axes) == 1 else tuple(axes) for axes in spec]
-    while entries and entries[-1] is None:
-        entries.pop()
-    return PartitionSpec(*entries)

@@ -20,6 +20,7 @@ from ...nn.modules.container import ModuleDict, ModuleList
 from ...nn.parallel._batch import one_process
 from ...nn.utils.clip_grad import clip_grad_norm_
 from .. import device_mesh as meshes
+from .._wrapper import Wrapper
 from ..tensor._api import found_sharding
 from ._fully_shard import axes_of, default_mesh
 from ._policies import MixedPrecisionPolicy
@@ -65,7 +66,7 @@ class OptimStateKeyType(Enum):
     PARAM_ID = auto()
 
 
-class FullyShardedDataParallel(Module):
+class FullyShardedDataParallel(Wrapper):
     """Wrapper of a module whose parameters are split over devices, and whole only while the module runs.
 
     `fully_shard` does the same without a wrapper. Parameters stay as they are, each split along one of its dimensions:
@@ -96,6 +97,8 @@ class FullyShardedDataParallel(Module):
 
     Reference: https://docs.pytorch.org/docs/stable/fsdp.html
     """
+
+    wrapped = _WRAPPED
 
     def __init__(
         self,
@@ -173,19 +176,6 @@ class FullyShardedDataParallel(Module):
         """The wrapped module."""
         inner: Any = self._modules[_WRAPPED]
         return getattr(inner, "_checkpoint_wrapped_module", inner)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            inner = self.__dict__.get("_modules", {}).get(_WRAPPED)
-            if inner is None:
-                raise
-            return getattr(inner, name)
-
-    def __getitem__(self, key: Any) -> Any:
-        inner: Any = self._modules[_WRAPPED]
-        return inner[key]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         inner: Any = self._modules[_WRAPPED]

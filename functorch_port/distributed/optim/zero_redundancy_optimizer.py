@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 
 from ..._array import placed, tracing
 from ..._array.placed import sharding_of
+from ..._base import meshes
 from ..._tensor.tensor import Tensor
 from ...nn.parallel._batch import one_process, replicate, row
 from ...optim.optimizer import Optimizer, typename
@@ -133,11 +134,11 @@ def _split(param: Tensor, state: dict[str, Any]) -> None:
 
 def _parts(own: NamedSharding, entry: Tensor) -> NamedSharding:
     """How an entry lies whose parameter lies so: split over the axes that the parameter is the same along."""
-    spec = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in own.spec]
+    spec = [meshes.axes_of(entry) for entry in own.spec]
     spec += [()] * (entry.dim() - len(spec))
     free = [axis for axis in own.mesh.axis_names if not any(axis in axes for axes in spec)]
     for d, axes in enumerate(spec):
         if free and entry.shape[d] % int(np.prod([own.mesh.shape[a] for a in (*axes, *free)])) == 0:
             spec[d] = (*axes, *free)
-            return NamedSharding(own.mesh, PartitionSpec(*[axes or None for axes in spec]))
+            return NamedSharding(own.mesh, meshes.spec_of(spec))
     return own

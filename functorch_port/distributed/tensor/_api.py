@@ -7,17 +7,15 @@ tensors, and its methods are there on them.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import jax
-import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from ..._array import placed, tracing
 from ..._array.placed import sharding_of
-from ..._array.storage import Storage
+from ..._base import meshes
 from ..._run.call import Op
 from ..._run.registry import ops
 from ..._tensor import creation
@@ -43,18 +41,6 @@ __all__ = [
 
 _constrain = Op(ops["_constrain"])
 
-#: shardings -> the meshes that they were made for, which know the names of the dimensions in use
-_meshes: dict[NamedSharding, DeviceMesh] = {}
-#: Storages -> the shardings that they were given and the meshes of these, where that is known: a part of a mesh and the
-#: whole one may have the same sharding
-_given: weakref.WeakKeyDictionary[Storage, tuple[NamedSharding, DeviceMesh]] = weakref.WeakKeyDictionary()
-
-
-def _sharding(mesh: DeviceMesh, placements: Sequence[Placement] | None, ndim: int) -> NamedSharding:
-    made = sharding_for(mesh, placements, ndim)
-    _meshes.setdefault(made, mesh)
-    return made
-
 
 def found_sharding(tensor: Tensor) -> NamedSharding | None:
     """How a tensor lies on a mesh: as it was declared, or as the program that computed it has left it."""
@@ -68,12 +54,14 @@ def found_sharding(tensor: Tensor) -> NamedSharding | None:
     return None
 
 
-def moved(tensor: Tensor, sharding: NamedSharding, back: NamedSharding) -> Tensor:
-    """The tensor with a sharding, its gradient with another."""
+def moved(
+    tensor: Tensor, sharding: NamedSharding, back: NamedSharding, mesh: DeviceMesh | None = None
+) -> Tensor:
+    """The tensor with a sharding on a mesh, its gradient with another."""
     placed.check(tensor.shape, sharding)
     out = _constrain.run((tensor, sharding, back), {})
     cell = out._storage
-    cell.held = placed.Placed(cell.array(), sharding)
+    cell.held = placed.Placed(cell.array(), sharding, mesh)
     return out  # type: ignore[no-any-return]
 
 
@@ -91,7 +79,7 @@ def entered(tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -
             f"a tensor of one process alone meets parameters on {mesh}, a part of {dict(mesh.jax_mesh.shape)}: "
             "say how it lies there by DTensor.from_local(x, mesh, placements) before"
         )
-    return _border.joined(tensor, _sharding(mesh, placements, tensor.dim()))
+    return _border.joined(tensor, sharding_for(mesh, placements, tensor.dim()), mesh)
 
 
 def laid(
@@ -109,9 +97,9 @@ def laid(
         is_distributed: whether the result is to be found as a `DTensor`, however it lies.
     """
     tensor = entered(tensor, mesh, [placement if back is None else back])
-    sharding = _sharding(mesh, [placement], tensor.dim())
+    sharding = sharding_for(mesh, [placement], tensor.dim())
     placed.check(tensor.shape, sharding)
-    before = None if back is None else _sharding(mesh, [back], tensor.dim())
+    before = None if back is None else sharding_for(mesh, [back], tensor.dim())
     out = _constrain.run((tensor, sharding, before), {"axes": mesh.axes})
     if is_distributed:
         cell = out._storage
@@ -122,8 +110,7 @@ def laid(
             sharding = NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(*spec))
         else:
             sharding = value.sharding
-        _given[cell] = sharding, mesh
-        cell.held = placed.Placed(value, sharding)
+        cell.held = placed.Placed(value, sharding, mesh)
     return out  # type: ignore[no-any-return]
 
 
@@ -134,9 +121,9 @@ def constrained_along(
 
     A gradient is a sum that has been made, so `Partial` says of it what `Replicate` does.
     """
-    sharding = _sharding(mesh, placements, tensor.dim())
+    sharding = sharding_for(mesh, placements, tensor.dim())
     made = [Replicate() if isinstance(p, Partial) else p for p in back]
-    before = _sharding(mesh, made, tensor.dim())
+    before = sharding_for(mesh, made, tensor.dim())
     return _constrain.run((tensor, sharding, before), {"axes": mesh.axes})  # type: ignore[no-any-return]
 
 
@@ -186,10 +173,10 @@ class DTensor(metaclass=_Kind):
                 "DTensor.from_local takes parts of one size: no shape, stride, grad_placements"
             )
         mesh = mesh_of(device_mesh)
-        sharding = _sharding(mesh, placements, local_tensor.dim())
+        sharding = sharding_for(mesh, placements, local_tensor.dim())
         if jax.process_count() == 1:
-            return moved(local_tensor, sharding, sharding)
-        return _border.joined(local_tensor, sharding)
+            return moved(local_tensor, sharding, sharding, mesh)
+        return _border.joined(local_tensor, sharding, mesh)
 
 
 def device_mesh(self: Tensor) -> DeviceMesh:
@@ -197,11 +184,14 @@ def device_mesh(self: Tensor) -> DeviceMesh:
 
 
 def _mesh_of(tensor: Tensor, sharding: NamedSharding) -> DeviceMesh:
-    given = _given.get(tensor._storage)
-    if given is not None and given[0] == sharding:
-        return given[1]
-    found = _meshes.get(sharding)
-    return mesh_of(cast(Mesh, sharding.mesh)) if found is None else found
+    """The mesh that a tensor was declared on; the whole one where that is not known, or it is split along others."""
+    held = tensor._storage.held
+    mesh: DeviceMesh | None = held.mesh if held.__class__ is placed.Placed else None
+    if mesh is not None and {name for entry in sharding.spec for name in meshes.axes_of(entry)} <= {
+        *mesh.axes
+    }:
+        return mesh
+    return mesh_of(cast(Mesh, sharding.mesh))
 
 
 def placements(self: Tensor) -> tuple[Placement, ...]:
@@ -238,7 +228,7 @@ def _redistribute(
         )
     own = _of(tensor, "redistribute")
     mesh = _mesh_of(tensor, own) if device_mesh is None else mesh_of(device_mesh)
-    return moved(tensor, _sharding(mesh, placements, tensor.dim()), own)
+    return moved(tensor, sharding_for(mesh, placements, tensor.dim()), own, mesh)
 
 
 def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
@@ -303,7 +293,7 @@ def distribute_tensor(
         raise RuntimeError(
             "`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!"
         )
-    sharding = _sharding(mesh, placements, tensor.dim())
+    sharding = sharding_for(mesh, placements, tensor.dim())
     have = sharding_of(tensor._storage) if tensor._view is None else None
     if have is not None:
         if have == sharding or have.is_equivalent_to(sharding, tensor.dim()):
@@ -314,9 +304,8 @@ def distribute_tensor(
         )
     placed.check(tensor.shape, sharding)
     value = _agreed(tensor._aval() if tensor.is_meta else tensor._look(), src_data_rank)
-    made = wrap(placed.Placed(placed.brought(value, sharding), sharding))
+    made = wrap(placed.Placed(placed.brought(value, sharding), sharding, mesh))
     made._requires_grad = tensor.requires_grad
-    _given[made._storage] = sharding, mesh
     return made
 
 
@@ -324,17 +313,14 @@ def _agreed(value: Any, rank: int | None) -> Any:
     """In several processes, the value that one of them has."""
     if rank is None or jax.process_count() == 1 or isinstance(value, jax.ShapeDtypeStruct):
         return value
-    from jax.experimental.multihost_utils import broadcast_one_to_all
-
-    with tracing.x64():
-        return broadcast_one_to_all(np.asarray(value), jax.process_index() == rank)
+    return placed.from_process(rank, value)
 
 
 def distribute_in_place(
     tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], src_data_rank: int | None = 0
 ) -> None:
     """Put a tensor on a mesh: what holds it finds it there. On the other dimensions of a larger mesh it stays split."""
-    cell, sharding = tensor._storage, _sharding(mesh, placements, tensor.dim())
+    cell, sharding = tensor._storage, sharding_for(mesh, placements, tensor.dim())
     have = sharding_of(cell)
     if have is None:
         placed.check(tensor.shape, sharding)
@@ -342,8 +328,7 @@ def distribute_in_place(
             cell.held = _agreed(tensor._look(), src_data_rank)
     elif have.mesh == sharding.mesh:
         sharding = NamedSharding(sharding.mesh, _joined(have.spec, sharding.spec, mesh.axes, tensor.dim()))
-    placed.place(cell, sharding)
-    _given[cell] = sharding, mesh
+    placed.place(cell, sharding, mesh)
 
 
 def _joined(have: Any, new: Any, axes: Sequence[str], ndim: int) -> jax.sharding.PartitionSpec:
@@ -353,13 +338,9 @@ def _joined(have: Any, new: Any, axes: Sequence[str], ndim: int) -> jax.sharding
     """
     parts = []
     for old, added in zip((*have, *[None] * ndim), (*new, *[None] * ndim), strict=False):
-        kept = [name for name in _names(old) if name not in axes]
-        parts.append((*_names(added), *kept))
-    return jax.sharding.PartitionSpec(*[p[0] if len(p) == 1 else p or None for p in parts[:ndim]])
-
-
-def _names(axes: Any) -> tuple[str, ...]:
-    return () if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
+        kept = [name for name in meshes.axes_of(old) if name not in axes]
+        parts.append((*meshes.axes_of(added), *kept))
+    return meshes.spec_of(parts[:ndim])
 
 
 def distribute_module(

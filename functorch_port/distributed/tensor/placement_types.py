@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jax.sharding import NamedSharding, PartitionSpec
 
+from ..._base import meshes
 from ..device_mesh import DeviceMesh
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
@@ -106,16 +106,10 @@ def spec_for(mesh: DeviceMesh, placements: Sequence[Placement]) -> PartitionSpec
                 "a tensor with the placement Partial is not supported outside of local_map: a tensor here is the "
                 "whole one, and a sum is made where it is written. Use Replicate() or Shard(dim)"
             )
-    names = [axes.get(d) for d in range(max(axes, default=-1) + 1)]
-    return PartitionSpec(*[None if n is None else n[0] if len(n) == 1 else tuple(n) for n in names])
+    return meshes.spec_of([axes.get(d, ()) for d in range(max(axes, default=-1) + 1)])
 
 
 def placements_of(sharding: NamedSharding, mesh: DeviceMesh) -> tuple[Placement, ...]:
     """The placements on a mesh that a sharding says."""
-    at: dict[Any, int] = {}
-    for d, names in enumerate(sharding.spec):
-        if names is None or names is PartitionSpec.UNCONSTRAINED:
-            continue
-        for name in (names,) if isinstance(names, str) else names:
-            at[name] = d
+    at = {name: d for d, names in enumerate(sharding.spec) for name in meshes.axes_of(names)}
     return tuple([Shard(at[axis]) if axis in at else Replicate() for axis in mesh.axes])

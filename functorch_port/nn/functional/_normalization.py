@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..._base.batch import batch
+from ..._base import contexts
 from ..._run.bind import function
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
@@ -53,7 +53,12 @@ def batch_norm(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
     """
     require_tensor("batch_norm", "input", 1, input)
-    if training and batch.parts > 1 and input.ndim > 1 and input.shape[0] % batch.parts == 0:
+    if (
+        training
+        and contexts.state.parts > 1
+        and input.ndim > 1
+        and input.shape[0] % contexts.state.parts == 0
+    ):
         return _norm_by_parts(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if training and (input.ndim >= 2 or input.numel()):
         _verify_batch_size(input.size())
@@ -69,10 +74,10 @@ def _norm_by_parts(
     *rest: Any,
 ) -> Tensor:
     """`batch_norm` of each part of a batch; the running statistics are those of the first."""
-    parts, (rows, channels, *size) = batch.parts, input.shape
+    parts, (rows, channels, *size) = contexts.state.parts, input.shape
     side_by_side = input.reshape(parts, rows // parts, channels, *size).transpose(0, 1)
     mine, theirs, scale, shift = (None if t is None else t.repeat(parts) for t in (mean, var, weight, bias))
-    with batch.in_parts(1):
+    with contexts.state.having(parts=1):
         out = batch_norm(
             side_by_side.reshape(rows // parts, parts * channels, *size), mine, theirs, scale, shift, *rest
         )

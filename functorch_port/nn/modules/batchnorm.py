@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._base import dtypes
-from ..._base.batch import batch
+from ..._base import contexts, dtypes
 from ..._tensor.creation import empty, ones, tensor, zeros
 from ..._tensor.tensor import Tensor
 from .. import functional as F
@@ -216,7 +215,7 @@ class SyncBatchNorm(_BatchNorm):
         self.process_group = process_group
 
     def forward(self, input: Tensor) -> Tensor:
-        with batch.in_parts(1):
+        with contexts.state.having(parts=1):
             return super().forward(input)
 
     def _check_input_dim(self, input: Tensor) -> None:

@@ -7,16 +7,15 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..._array import placed
 from ..._array.placed import sharding_of
-from ..._base.batch import batch
+from ..._base import contexts, meshes
 from ..._run.call import Op
 from ..._run.registry import ops
 from ..._tensor import tree
 from ..._tensor.tensor import Tensor, wrap
-from . import _border
 
 __all__ = ["one_process", "replicate", "row", "run", "split"]
 
@@ -36,9 +35,9 @@ def one_process(name: str) -> None:
         )
 
 
-def row(devices: Sequence[Any]) -> Mesh:
+def row(devices: Any) -> Mesh:
     """Devices in a row, with the axis ``"data"``."""
-    return Mesh(np.array(devices), ("data",), axis_types=(AxisType.Auto,))
+    return meshes.mesh_of(devices, ("data",))
 
 
 def replicate(tensors: Iterable[Tensor], mesh: Mesh, agree: bool = False) -> None:
@@ -50,14 +49,14 @@ def replicate(tensors: Iterable[Tensor], mesh: Mesh, agree: bool = False) -> Non
     for tensor in tensors:
         if tensor._view is None and sharding_of(tensor._storage) is None:
             if agree and jax.process_count() > 1 and not tensor.is_meta:
-                tensor._storage.put(_border.from_first(tensor._storage.look()))
+                tensor._storage.put(placed.from_process(0, tensor._storage.look()))
             placed.place(tensor._storage, everywhere)
 
 
 def run(module: Callable[..., Any], mesh: Mesh, axes: Sequence[str], args: Any, kwargs: Any) -> Any:
     """A module's result for a batch that is split."""
     (args, kwargs), parts = split((args, kwargs), mesh, axes)
-    with batch.in_parts(parts):
+    with contexts.state.having(parts=parts):
         return module(*args, **kwargs)
 
 
@@ -80,8 +79,7 @@ def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> 
     rows = tensors[0].shape[0]
     own = _declared(tensors[0]) if declared else None
     if own is not None:
-        first = (*own.spec, None)[0] or ()
-        return args, parts if {*axes} <= {*((first,) if isinstance(first, str) else first)} else 1
+        return args, parts if {*axes} <= {*meshes.axes_of((*own.spec, None)[0])} else 1
     if not isinstance(rows, int) or not rows or rows % parts:
         return args, 1
 

@@ -17,36 +17,27 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..._array import executor, placed, tracing
-from ..._base import memory
-from ..._base.batch import batch
+from ..._base import contexts, memory, meshes
 from ..._base.tuning import tuning
 from ..._run.opnode import edge_of
 from ..._tensor import grad_mode, tree
 from ..._tensor.node import Edge, Node
 from ..._tensor.tensor import Tensor, wrap
 
-__all__ = ["across", "by_process", "from_first", "is_global", "joined", "own_part"]
+__all__ = ["across", "by_process", "is_global", "joined", "own_part"]
 
 _PROCESS, _OWN = "process", "own"
 
 
 def by_process(mesh: Mesh) -> Mesh:
     """The devices of a mesh, a row for each process."""
-    devices = sorted(mesh.devices.flat, key=lambda device: (device.process_index, device.id))
-    return Mesh(np.array(devices).reshape(jax.process_count(), -1), (_PROCESS, _OWN))
+    devices = meshes.by_process(mesh.devices.flat)
+    return meshes.mesh_of(devices.reshape(jax.process_count(), -1), (_PROCESS, _OWN))
 
 
 def is_global(tensor: Tensor) -> bool:
     """Whether a tensor lies in several processes."""
     return not getattr(tensor._look(), "is_fully_addressable", True)
-
-
-def from_first(value: Any) -> np.ndarray:
-    """What the first process has, in all of them."""
-    from jax.experimental.multihost_utils import broadcast_one_to_all
-
-    with tracing.x64():
-        return broadcast_one_to_all(np.asarray(value))  # type: ignore[no-any-return]
 
 
 @lru_cache(tuning.cached_facts)
@@ -125,14 +116,14 @@ def _local(value: Any) -> Any:
         return executor.current.place(placed.local_part(value))
 
 
-def joined(tensor: Tensor, sharding: NamedSharding) -> Tensor:
-    """The global tensor of which each process has a part.
+def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None) -> Tensor:
+    """The global tensor of which each process has a part; the mesh is the `DeviceMesh` that it is declared on.
 
     Raises:
         ValueError: the processes have parts of different shapes.
     """
     _check_equal(tuple(tensor.shape))
-    out = wrap(placed.Placed(placed.of_parts(tensor._look(), sharding), sharding))
+    out = wrap(placed.Placed(placed.of_parts(tensor._look(), sharding), sharding, mesh))
     if tensor.requires_grad and grad_mode.state.enabled:
         out._requires_grad, out._grad_fn = True, JoinedBackward(edge_of(tensor), sharding)
     return out
@@ -182,5 +173,5 @@ def across(module: Any, args: Any, kwargs: Any, mesh: Mesh) -> Any:
         return own_part(leaf, where, 1 / count, not split)
 
     args, kwargs = tree.map(enter, (args, kwargs))
-    with batch.in_parts(count):
+    with contexts.state.having(parts=count):
         return tree.map(leave, module(*args, **kwargs))

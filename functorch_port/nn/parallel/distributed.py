@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh
+from jax.sharding import Mesh
 
+from ..._base import meshes
 from .._module import Module
 from . import _border
 from ._batch import replicate, row, run
@@ -136,7 +137,7 @@ class DistributedDataParallel(Module):
                 f"this model was on {numbers.size} devices, of which there are {len(have)} here"
             )
         found = np.vectorize(have.__getitem__, otypes=[object])(numbers)
-        devices = Mesh(found, names, axis_types=(AxisType.Auto,) * found.ndim)
+        devices = meshes.mesh_of(found, names)
         super().__setstate__(
             {**state, "devices": devices, "processes": devices if state["processes"] else None}
         )
@@ -195,7 +196,7 @@ def _refuse(what: str, instead: str) -> NoReturn:
 
 def _mesh(mesh: Any) -> tuple[Mesh, tuple[str, ...]]:
     if mesh is None:
-        return row(sorted(jax.devices(), key=lambda device: (device.process_index, device.id))), ("data",)
+        return row(meshes.by_process(jax.devices())), ("data",)
     if mesh.ndim != 1:
         raise RuntimeError(f"Only 1D device mesh is supported, but got {mesh}.")
     return mesh.jax_mesh, tuple(mesh.axes)

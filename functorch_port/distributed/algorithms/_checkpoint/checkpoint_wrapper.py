@@ -10,6 +10,7 @@ from typing import Any
 from ....autograd.graph import save_on_cpu
 from ....nn._module import Module
 from ....utils.checkpoint import checkpoint
+from ..._wrapper import Wrapper
 from ...fsdp.wrap import lambda_auto_wrap_policy, wrap_by
 
 __all__ = [
@@ -28,27 +29,16 @@ class CheckpointImpl(Enum):
     NO_REENTRANT = auto()
 
 
-class ActivationWrapper(Module):
+class ActivationWrapper(Wrapper):
     """Base of modules that wrap another one, with its attributes and its names in `state_dict`."""
+
+    wrapped = _WRAPPED
 
     def __init__(self, mod: Module) -> None:
         super().__init__()
         self._checkpoint_wrapped_module = mod
         self._register_state_dict_hook(_without_prefix)
         self.register_load_state_dict_pre_hook(_with_prefix)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            inner = self.__dict__.get("_modules", {}).get(_WRAPPED)
-            if inner is None:
-                raise
-            return getattr(inner, name)
-
-    def __getitem__(self, key: Any) -> Any:
-        inner: Any = self._modules[_WRAPPED]
-        return inner[key]
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
         """As of the wrapped module."""

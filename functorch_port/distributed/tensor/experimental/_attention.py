@@ -115,12 +115,10 @@ def context_parallel(
         originals = [None if any(b is k for k in kept) else b.clone() for b in buffers]
         for buffer, dim in zip(buffers, dims, strict=True):
             distribute_in_place(buffer, mesh, [Shard(dim)])
-    before = contexts.state.attention
-    contexts.state.attention = _Attention(mesh)
     try:
-        yield
+        with contexts.state.having(attention=_Attention(mesh)):
+            yield
     finally:
-        contexts.state.attention = before
         for buffer, original in zip(buffers, originals, strict=True):
             if original is not None:
                 cell = buffer._storage
