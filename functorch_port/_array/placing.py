@@ -57,12 +57,15 @@ def on_device(host: Any) -> Any:
     """
     if tracing.overlay:
         return jax.numpy.array(host.copy())  # a constant of the trace would look at the memory of another
-    if often((host.shape, host.dtype)) and not is_guarded():
-        try:
-            return _copied(host)
-        except RecursionError:  # JAX takes a first call that a signal has interrupted for one that goes on
-            pass
-    return jax.device_put(host.copy(order="C"))
+    with tracing.x64():
+        if often((host.shape, host.dtype)) and not is_guarded():
+            try:
+                return _copied(host)
+            except (
+                RecursionError
+            ):  # JAX takes a first call that a signal has interrupted for one that goes on
+                pass
+        return jax.device_put(host.copy(order="C"))
 
 
 def apart(host: Any) -> Any:

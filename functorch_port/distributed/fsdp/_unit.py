@@ -103,7 +103,8 @@ class Unit:
             if sharding is not None:
                 if param._view is not None:  # in another memory format
                     param.data = param.detach().contiguous().clone()
-                placed.place(param._storage, sharding, self.mesh)
+                is_first = sharding_of(param._storage) is None
+                placed.place(param._storage, sharding, self.mesh if is_first else None)
         replicate([b for m in self.members for b in m._buffers.values() if b is not None], self.jax_mesh)
 
     @property

@@ -184,14 +184,10 @@ def device_mesh(self: Tensor) -> DeviceMesh:
 
 
 def _mesh_of(tensor: Tensor, sharding: NamedSharding) -> DeviceMesh:
-    """The mesh that a tensor was declared on; the whole one where that is not known, or it is split along others."""
+    """The mesh that a tensor was declared on; the whole one where that is not known."""
     held = tensor._storage.held
     mesh: DeviceMesh | None = held.mesh if held.__class__ is placed.Placed else None
-    if mesh is not None and {name for entry in sharding.spec for name in meshes.axes_of(entry)} <= {
-        *mesh.axes
-    }:
-        return mesh
-    return mesh_of(cast(Mesh, sharding.mesh))
+    return mesh_of(cast(Mesh, sharding.mesh)) if mesh is None else mesh
 
 
 def placements(self: Tensor) -> tuple[Placement, ...]:

@@ -112,8 +112,7 @@ class OwnPartBackward(Node):
 
 
 def _local(value: Any) -> Any:
-    with tracing.x64():
-        return executor.current.place(placed.local_part(value))
+    return executor.current.place(placed.local_part(value))
 
 
 def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None) -> Tensor:
