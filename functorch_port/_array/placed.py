@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 __all__ = [
-    "Placed", "brought", "check", "copied", "fitting", "from_process", "like", "local_part", "made_auto", "of_parts",
-    "place", "sharding_of",
+    "Placed", "as_row", "brought", "check", "copied", "fitting", "from_process", "like", "local_part", "made_auto",
+    "of_parts", "of_row", "place", "sharding_of",
 ]  # fmt: skip
 
 
@@ -142,6 +142,38 @@ def of_parts(part: Any, sharding: NamedSharding) -> Any:
     """The array on a mesh of which each process has such a part."""
     with tracing.x64():
         return jax.make_array_from_process_local_data(sharding, np.asarray(part))
+
+
+def as_row(value: Any, mesh: Any, split: bool = False) -> Any:
+    """A value of this process as its row of a global array; the mesh is one of `meshes.of_processes`.
+
+    With ``split`` the devices of the process share the first dimension, if they can.
+    """
+    own, shape = mesh.shape[meshes.OWN], value.shape
+    is_split = split and own > 1 and bool(shape) and shape[0] % own == 0
+    spec = PartitionSpec(meshes.PROCESS, meshes.OWN) if is_split else PartitionSpec(meshes.PROCESS)
+    sharding = NamedSharding(mesh, spec)
+    if own > 1 or not isinstance(value, jax.Array):
+        return of_parts(np.asarray(value)[None], sharding)
+    with tracing.x64():
+        shape = (mesh.shape[meshes.PROCESS], *shape)
+        return jax.make_array_from_single_device_arrays(shape, sharding, [_as_row(value)])
+
+
+def of_row(value: Any) -> Any:
+    """What this process has of a global array with a row for each."""
+    with tracing.x64():
+        return _of_row(value.addressable_shards[0].data)
+
+
+@jax.jit
+def _as_row(x: Any) -> Any:
+    return x[None]
+
+
+@jax.jit
+def _of_row(x: Any) -> Any:
+    return x[0]
 
 
 def from_process(rank: int, value: Any) -> np.ndarray:

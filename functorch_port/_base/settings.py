@@ -55,6 +55,12 @@ _A_SWITCH, _A_COUNT = "0 (or false, off, no) or 1 (or true, on, yes)", "a whole 
 
 #: by their names without the prefix
 VARIABLES = {
+    "AGREE": Variable(
+        "first",
+        _one_of("first", "always"),
+        "first or always",
+        "what several processes must have alike is compared at the first call of a program, or at each",
+    ),
     "BACKEND": Variable(
         "auto",
         _one_of("auto", "jax"),

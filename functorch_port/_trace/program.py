@@ -10,6 +10,7 @@ from .._array.donation import lent
 from .._array.value import OTHERS, arrays_of
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
+from .across import Rows
 from .effects import Effects, FirstCall, Undo
 from .ends import Ends
 from .executable import Executable
@@ -37,6 +38,7 @@ class Program:
         before: the checks of values that are made before a call.
         within: those that the program makes.
         ends: where the results end that have padding.
+        rows: which inputs and results are of this process, where it is one of several that run the program together.
         calls: how often it was run, but in the short way.
         quick: the short way of a call, if there is one; known after the first call.
     """
@@ -52,10 +54,11 @@ class Program:
         before: Sequence[checking.Before] = (),
         within: checking.Within | None = None,
         ends: Ends | None = None,
+        rows: Rows | None = None,
     ) -> None:
         self.inputs, self.executable, self.results = inputs, executable, results
         self.effects, self.guards, self.recording = effects, guards, recording
-        self.before, self.within, self.ends = before, within, ends
+        self.before, self.within, self.ends, self.rows = before, within, ends, rows
         self.calls = 0
         self.quick: Pass | None = None
         self._undoes = Undo.is_needed(effects, inputs.draws)
@@ -100,6 +103,8 @@ class Program:
             donated, kept, kind = inputs.gather(
                 leaves, env, executable.count if pending is None else pending.safe
             )
+            if self.rows is not None:
+                kept = self.rows.enter(kept, len(donated))
             given = donated, kept
             if pending is None and executable.is_narrow:
                 executable.call.into(results, given, kind)
@@ -109,6 +114,8 @@ class Program:
                         executable.call.into(results, given, kind)
                     else:
                         pending.run(results, donated, kept, kind)
+            if self.rows is not None:
+                results[0] = self.rows.leave(results[0])
             if self.ends is not None:
                 results[0] = self.ends.cut(results[0], env)
             refusal = None if self.within is None else self._refusal(results[0], given)
@@ -220,7 +227,7 @@ class Program:
             guards.joints,
             guards.twins,
         )
-        return not any((*given, *written, *compared, self.within, self.recording))
+        return not any((*given, *written, *compared, self.within, self.recording, self.rows))
 
 
 class Pass:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from .._array import tracing
+from .._array import placed, tracing
 from .._array.refusal import unknown
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
@@ -28,6 +28,7 @@ from .._tensor.tensor import Tensor
 from ..autograd._engine import at_edges
 
 if TYPE_CHECKING:
+    from .across import StageRows
     from .draft import Draft
     from .ends import Ends
     from .handles import Made
@@ -66,6 +67,7 @@ class Stage:
         backward: the jitted walk; it returns the gradients, and whether checks of values failed.
         errors: those of the checks.
         hidden: whether hooks are part of the walk.
+        rows: how it runs in all processes, if each computes with tensors of its own.
         extras: the hooks of the node it stands for.
     """
 
@@ -85,6 +87,7 @@ class Stage:
         self.backward: Any = None
         self.errors: list[Callable[..., Exception]] = []
         self.hidden = False
+        self.rows: StageRows | None = None
 
     def hooks(self) -> Extras | None:
         """The hooks for the node of a call; the first one's are those that the trace registered."""
@@ -477,6 +480,8 @@ def _trace_part(
             found = [None if end is None else g for g, end in zip(found, targets, strict=True)]
         else:
             found = at_edges([place for place, _ in there], grads, targets)
+        if overlay.across is not None:
+            found = [_arriving(overlay, end, g) for end, g in zip(targets, found, strict=True)]
         stage.reached = [g is not None for g in found]
         arrays = [g.to_dense()._value if isinstance(g, Tensor) else g for g in found if g is not None]
         return [*arrays, *(check.flag() for check in overlay.checks or ())]
@@ -502,6 +507,19 @@ def _trace_part(
     stage.edges = [None if end is None else ends[end] for end in targets]
     stage.jaxpr = closed.jaxpr
     stage.residuals = [add(value) for value in closed.consts]
+
+
+def _arriving(overlay: Overlay, edge: Any, grad: Any) -> Any:
+    """The gradient that arrives at a tensor outside of the program, where processes have tensors of their own."""
+    tensor = overlay.edges.get(edge)
+    if grad is None or tensor is None or placed.sharding_of(tensor._storage) is None:
+        return grad
+    if tensor._storage not in overlay.across.averaged:
+        raise NotImplementedError(
+            "a compiled function of several processes, whose result is differentiated by a tensor that is the same in "
+            "all: only parameters of a module under DistributedDataParallel have the mean of the gradients"
+        )
+    return overlay.across.mean(grad.to_dense()._value if isinstance(grad, Tensor) else grad)
 
 
 def _form(aval: Any) -> tuple[Any, Any]:

@@ -62,6 +62,14 @@ def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None
 
 def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
     old = variable._get_grad()
+    across = tracing.overlay.across if tracing.overlay else None
+    if across is not None and variable._storage in across.averaged:
+        total = _arriving(across, variable, None if old is None else old._look(), value, create_graph)
+        if old is None:
+            variable._set_grad(tensor_of(total).detach())
+        else:
+            old._set_value(total)
+        return
     if placed.sharding_of(variable._storage) is not None and not create_graph:
         value = _as_placed(variable, value)
     if old is None:
@@ -76,6 +84,15 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         old._set_value((old.detach() + value)._value)
     else:
         old._set_value(summed(old._look(), array_of(value)))
+
+
+def _arriving(across: Any, variable: Tensor, old: Any, value: Any, create_graph: bool) -> Any:
+    """The gradient in a program of several processes, each of which has computed ``value`` for itself."""
+    if create_graph or (isinstance(value, Tensor) and value.is_sparse):
+        raise NotImplementedError(
+            "sparse gradients, and create_graph=True, in a compiled function of several processes: call it uncompiled"
+        )
+    return across.arriving(variable, old, array_of(value))
 
 
 def _as_placed(variable: Tensor, value: Any) -> Any:

@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 
 from ..._base import meshes
 from .._module import Module
-from . import _border
+from . import _replicas
 from ._batch import replicate, row, run
 
 __all__ = ["DistributedDataParallel"]
@@ -115,13 +115,14 @@ class DistributedDataParallel(Module):
         #: in several processes, the devices of each
         self.processes = None
         if jax.process_count() > 1:
-            self.processes = self.devices = _border.by_process(self.devices)
+            self.processes = self.devices = meshes.of_processes(self.devices.devices.flat)
             self.axes = tuple(self.devices.axis_names)
         replicate([t for name, t in tensors if name not in ignored], self.devices, init_sync)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.processes is not None:
-            return _border.across(self.module, inputs, kwargs, self.processes)
+            sync = self.require_backward_grad_sync
+            return _replicas.run(self.module, self.processes, sync, inputs, kwargs)
         return run(self.module, self.devices, self.axes, inputs, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
