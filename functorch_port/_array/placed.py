@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from .._base import memory, meshes
+from .._base import agreement, memory, meshes
 from .._base.tuning import tuning
 from . import tracing
 from .value import LAZY, VALUES, Value
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 __all__ = [
-    "Placed", "as_row", "brought", "check", "copied", "fitting", "from_process", "like", "local_part", "made_auto",
-    "of_parts", "of_row", "place", "sharding_of",
+    "Placed", "brought", "check", "copied", "fitting", "from_process", "like", "local_part", "made_auto", "of_parts",
+    "place", "several", "sharding_of",
 ]  # fmt: skip
+
+
+#: whether something was placed on devices of several processes
+several = False
 
 
 class Placed(Value):
@@ -44,7 +48,9 @@ class Placed(Value):
     committed = True
 
     def __init__(self, made: Any, sharding: NamedSharding, mesh: Any = None) -> None:
+        global several
         self.made, self.sharding, self.mesh = made, sharding, mesh
+        several = several or not sharding.is_fully_addressable
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,10 +67,20 @@ class Placed(Value):
         """Another value with the same sharding."""
         if value.__class__ is Placed:
             return value
+        if several and not self.sharding.is_fully_addressable:
+            _agreed(value)
         return Placed(brought(value, self.sharding), self.sharding, self.mesh)
 
     def write(self, cell: Storage, value: Any) -> None:
         cell.held, cell.form = self.new(value), None
+
+
+def _agreed(value: Any) -> None:
+    """Refuse a value of one process that is written to a tensor of all, if it is not the same in all."""
+    if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct) or meshes.is_global(value):
+        return
+    array = value.array() if value.__class__ in LAZY else value
+    agreement.check({f"what is written to a tensor of shape {list(array.shape)} on the devices of all": [array]})
 
 
 def sharding_of(cell: Storage) -> NamedSharding | None:
@@ -142,38 +158,6 @@ def of_parts(part: Any, sharding: NamedSharding) -> Any:
     """The array on a mesh of which each process has such a part."""
     with tracing.x64():
         return jax.make_array_from_process_local_data(sharding, np.asarray(part))
-
-
-def as_row(value: Any, mesh: Any, split: bool = False) -> Any:
-    """A value of this process as its row of a global array; the mesh is one of `meshes.of_processes`.
-
-    With ``split`` the devices of the process share the first dimension, if they can.
-    """
-    own, shape = mesh.shape[meshes.OWN], value.shape
-    is_split = split and own > 1 and bool(shape) and shape[0] % own == 0
-    spec = PartitionSpec(meshes.PROCESS, meshes.OWN) if is_split else PartitionSpec(meshes.PROCESS)
-    sharding = NamedSharding(mesh, spec)
-    if own > 1 or not isinstance(value, jax.Array):
-        return of_parts(np.asarray(value)[None], sharding)
-    with tracing.x64():
-        shape = (mesh.shape[meshes.PROCESS], *shape)
-        return jax.make_array_from_single_device_arrays(shape, sharding, [_as_row(value)])
-
-
-def of_row(value: Any) -> Any:
-    """What this process has of a global array with a row for each."""
-    with tracing.x64():
-        return _of_row(value.addressable_shards[0].data)
-
-
-@jax.jit
-def _as_row(x: Any) -> Any:
-    return x[None]
-
-
-@jax.jit
-def _of_row(x: Any) -> Any:
-    return x[0]
 
 
 def from_process(rank: int, value: Any) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -41,7 +41,7 @@ def _gathered(what: str, mine: bytes) -> list[bytes]:
 everywhere: Callable[[str, bytes], list[bytes]] = _gathered
 
 
-def check(values: dict[str, Iterable[Any]]) -> None:
+def check(values: Mapping[str, Iterable[Any]]) -> None:
     """Refuse values, given by what they are, that are not the same in all processes. All of these come here.
 
     Raises:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._array import executor, tracing
+from .._array import executor, placed, tracing
 from .._array.executor import arrays
 from .._array.value import VALUES
 from .._tensor import grad_mode
 from .._tensor.node import Edge
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
-from . import traced
+from . import crossing, traced
 from .opnode import OpNode, edge_of, node_class
 from .results import recorded, unrecorded
 
@@ -46,6 +46,8 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         else:
             values.append(a)
         edges.append(edge)
+    if placed.several:
+        crossing.joined(plan.name, values, edges, dyn)
     if plan.eager:
         values = [*arrays(values, dyn)]
     if plan.check is not None:

@@ -22,7 +22,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from .._array import placed, tracing
+from .._array import placed, together, tracing
 from .._array.storage import Storage
 from .._base import agreement, inside, memory, meshes, settings
 from .._base.jaxprs import is_literal, pruned, uses, walk
@@ -118,7 +118,7 @@ class Rows:
         """Inputs of the program, those from ``start`` on, for values of a call."""
         found = [self.entered(v, kind) for v, kind in zip(values, self.ins[start:], strict=True)]
         if not self.agreed or settings.get("AGREE") == "always":
-            asked = {_PROGRAM: [self.text]}
+            asked: dict[str, list[Any]] = {_PROGRAM: [self.text]}
             asked |= {
                 f"{name}, of a compiled function": [values[k - start]] for k, name in self.shared.items()
             }
@@ -136,7 +136,7 @@ class Rows:
             return value.item()  # a number
         if kind == "same":
             return _on_all(value, NamedSharding(self.mesh, _ALL))
-        return placed.as_row(value, self.mesh, kind == "split")
+        return together.as_row(value, self.mesh, kind == "split")
 
     def leave(self, outs: Sequence[Any]) -> list[Any]:
         """What a process gets of the outputs."""
@@ -146,7 +146,7 @@ class Rows:
         """What a process gets of an output."""
         if kind == "kept":
             return value
-        return value.addressable_shards[0].data if kind == "same" else placed.of_row(value)
+        return together.own_copy(value) if kind == "same" else together.of_row(value)
 
 
 _PROGRAM = "what a function compiles to (its code, the sizes and kinds of its tensors, and numbers that are part of it)"
@@ -360,8 +360,8 @@ def _text(closed: Any, used: Sequence[int], order: Sequence[int], drawn: set[int
 
 
 _CONSTRAINT = (
-    "a compiled function of several processes with tensors of one process, in which tensors are split over devices: make "
-    "its arguments global before the call with DTensor.from_local(x, mesh, [Shard(0)])"
+    "a compiled function of several processes with tensors of one process, in which tensors are split over devices: "
+    "make its arguments global before the call with DTensor.from_local(x, mesh, [Shard(0)])"
 )
 
 

@@ -12,13 +12,11 @@ from functools import lru_cache
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..._array import placed, tracing
-from ..._base import memory, meshes
+from ..._array import placed, together, tracing
+from ..._base import meshes
 from ..._base.meshes import OWN, PROCESS
 from ..._base.tuning import tuning
 from ..._tensor import grad_mode, tree
@@ -28,9 +26,7 @@ from ..._trace.across import Across
 from ...func._functional_call import _swapped
 from . import _batch
 
-__all__ = ["of_rank", "run", "total"]
-
-_ROWS, _ALL = PartitionSpec(PROCESS), PartitionSpec()
+__all__ = ["run"]
 
 
 def run(module: Any, mesh: Mesh, sync: bool, args: Any, kwargs: Any) -> Any:
@@ -61,7 +57,7 @@ def run(module: Any, mesh: Mesh, sync: bool, args: Any, kwargs: Any) -> Any:
         out = module(*args, **kwargs)
     changed = [n for n in buffers if given[n] is not copies[n] or copies[n]._storage.version]
     if changed:
-        values = of_rank(0, [given[name]._look() for name in changed], mesh)
+        values = together.of_rank(0, [given[name]._look() for name in changed], mesh)
         for name, value in zip(changed, values, strict=True):
             buffers[name]._storage.value = value
     return out
@@ -76,8 +72,8 @@ def _note(params: Any, buffers: Any, mesh: Mesh, sync: bool) -> None:
     overlay = tracing.current()
     if overlay.transforms or not overlay.local or overlay.symbols is not None:
         raise NotImplementedError(
-            "DistributedDataParallel of several processes with the tensors of each, in a transform (torch.func) or with "
-            "dynamic=True: compile the whole step with fixed sizes, or give global tensors (DTensor.from_local)"
+            "DistributedDataParallel of several processes with the tensors of each, in a transform (torch.func) or "
+            "with dynamic=True: compile the whole step with fixed sizes, or give global tensors (DTensor.from_local)"
         )
     if overlay.across is None:
         overlay.across = Across(mesh)
@@ -107,7 +103,7 @@ def _copy(tensor: Tensor, own: Mesh) -> Any:
     data = {shard.device: shard.data for shard in value.addressable_shards}
     if own.size == 1:
         return data[own.devices[0]]
-    everywhere = NamedSharding(own, _ALL)
+    everywhere = NamedSharding(own, PartitionSpec())
     made = jax.make_array_from_single_device_arrays(value.shape, everywhere, [data[d] for d in own.devices])
     return placed.Placed(made, everywhere)
 
@@ -132,57 +128,12 @@ class ReplicasBackward(Node):
             )
         there = [g is not None for g in grads]
         given = [np.zeros(*kind) if g is None else g for g, kind in zip(grads, self.kinds, strict=True)]
-        found, count = total(given, there, self.mesh)
-        known = np.ones(len(there)) if all(there) else np.asarray(count.addressable_shards[0].data)
+        given.append(np.asarray(there, given[0].dtype) * self.mesh.shape[PROCESS])
+        *found, count = together.summed(given, self.mesh, self.mesh.shape[PROCESS])
+        known = there if all(there) else np.asarray(together.own_copy(count))
         return [g if n else None for g, n in zip(found, known, strict=True)]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         raise NotImplementedError(
             "create_graph=True through DistributedDataParallel of several processes: use the module itself"
         )
-
-
-def total(values: Sequence[Any], there: Sequence[bool], mesh: Mesh, divided: int | None = None) -> Any:
-    """The sums of what the processes have, divided by their number or another; how many have each."""
-    used = np.asarray(there, np.float32)
-    rows = [placed.as_row(value, mesh) for value in (*map(_array, values), used)]
-    with tracing.x64():
-        *found, count = memory.run(_summing(mesh, divided or mesh.shape[PROCESS]), (rows,))
-    return found, count
-
-
-def of_rank(rank: int, values: Sequence[Any], mesh: Mesh) -> Any:
-    """What one process has, on all devices."""
-    rows = [placed.as_row(value, mesh) for value in map(_array, values)]
-    with tracing.x64():
-        return memory.run(_choosing(mesh, rank), (rows,))
-
-
-def _array(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        value = value._value
-    return value if isinstance(value, jax.Array | np.ndarray) else np.asarray(value)
-
-
-@lru_cache(tuning.cached_facts)
-def _summing(mesh: Mesh, divided: int) -> Any:
-    def mean(rows: list[Any]) -> list[Any]:
-        sums = [lax.psum(row[0], PROCESS) for row in rows]
-        return [*((x / divided).astype(x.dtype) for x in sums[:-1]), sums[-1]]
-
-    return _over(mesh, mean)
-
-
-@lru_cache(tuning.cached_facts)
-def _choosing(mesh: Mesh, rank: int) -> Any:
-    def choose(rows: list[Any]) -> list[Any]:
-        here = lax.axis_index(PROCESS) == rank
-        return [lax.psum(jnp.where(here, row[0], 0), PROCESS).astype(row.dtype) for row in rows]
-
-    return _over(mesh, choose)
-
-
-def _over(mesh: Mesh, fn: Any) -> Any:
-    return jax.jit(
-        jax.shard_map(fn, mesh=mesh, in_specs=(_ROWS,), out_specs=_ALL, axis_names={PROCESS}, check_vma=False)
-    )
