@@ -80,7 +80,9 @@ def _agreed(value: Any) -> None:
     if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct) or meshes.is_global(value):
         return
     array = value.array() if value.__class__ in LAZY else value
-    agreement.check({f"what is written to a tensor of shape {list(array.shape)} on the devices of all": [array]})
+    agreement.check(
+        {f"what is written to a tensor of shape {list(array.shape)} on the devices of all": [array]}
+    )
 
 
 def sharding_of(cell: Storage) -> NamedSharding | None:

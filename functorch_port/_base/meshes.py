@@ -72,7 +72,7 @@ def within(mesh: Any) -> Any:
 def joined(error: Exception, args: Any) -> Any:
     """Arguments that a program has refused, with those on one device on all of the mesh that others are on.
 
-    None if that is not why it refused them; and for those in several processes, as one cannot know what the others have.
+    None if that is not why it refused them; and for those in several processes: one cannot know what the others have.
     """
     if not isinstance(error, ValueError) or INCOMPATIBLE not in str(error):
         return None
