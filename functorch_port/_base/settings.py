@@ -59,7 +59,7 @@ VARIABLES = {
         "first",
         _one_of("first", "always"),
         "first or always",
-        "what several processes must have alike is compared at the first call of a program, or at each",
+        "what several processes must give a compiled function alike is compared at its first call, or at each",
     ),
     "BACKEND": Variable(
         "auto",

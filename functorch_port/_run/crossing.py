@@ -14,16 +14,11 @@ import jax
 
 from .._array import placed, together
 from .._array.value import HOST, LAZY
-from .._base import agreement, meshes, settings
-from .._base.bounded import Bounded
-from .._base.tuning import tuning
+from .._base import agreement, meshes
 from .._tensor.node import Edge, Node
 from .._tensor.tensor import Tensor
 
-__all__ = ["joined"]
-
-#: the kinds of tensors that were compared
-_compared: Bounded[Any, bool] = Bounded(tuning.cached_facts)
+__all__ = ["joined", "mean", "of_own_copy"]
 
 
 def joined(name: str, values: list[Any], edges: list[Edge], dyn: Sequence[Any]) -> None:
@@ -34,8 +29,7 @@ def joined(name: str, values: list[Any], edges: list[Edge], dyn: Sequence[Any]) 
         return
     if all(values[i].is_fully_replicated for i in wide):
         for i in wide:
-            if edges[i] is not None:
-                edges[i] = (OwnCopyBackward(edges[i], values[i].sharding), 0)
+            edges[i] = of_own_copy(edges[i], values[i].sharding)
             values[i] = together.own_copy(values[i])
         return
     for i in own:
@@ -47,16 +41,25 @@ def _is_array(value: Any) -> bool:
 
 
 def _check(name: str, value: Any, given: Any) -> None:
-    """Refuse what is not the same in all processes, when its kind is new, or always (``FUNCTORCH_PORT_AGREE``)."""
+    """Refuse what is not the same in all processes."""
     what = f"{name}: a tensor of one process, of shape {list(value.shape)}, meets one that is split over the processes."
     instead = "Make it global with DTensor.from_local(x, mesh, placements)"
     if isinstance(given, Tensor) and given._requires_grad:
         raise NotImplementedError(f"{what} It requires a gradient, which would be of all. {instead}")
-    kind = name, value.shape, str(value.dtype)
-    if kind not in _compared or settings.get("AGREE") == "always":
-        _compared[kind] = True
-        array = value.array() if value.__class__ in LAZY else value
-        agreement.check({f"{what} {instead}; else it": [array]})
+    agreement.check({f"{what} {instead}; else it": [value.array() if value.__class__ in LAZY else value]})
+
+
+def of_own_copy(edge: Edge, sharding: Any) -> Edge:
+    """Where the gradient of a process's copy of a tensor goes, whose own goes to ``edge``."""
+    return None if edge is None else (OwnCopyBackward(edge, sharding), 0)
+
+
+def mean(value: Any, sharding: Any) -> Any:
+    """The mean over the processes of a gradient of a tensor that has this sharding; one of all stays as it is."""
+    if meshes.is_global(value):
+        return value
+    (found,) = together.summed([value], meshes.of_processes(sharding.device_set), jax.process_count())
+    return placed.brought(found, sharding)
 
 
 class OwnCopyBackward(Node):
@@ -69,11 +72,5 @@ class OwnCopyBackward(Node):
         self.sharding = sharding
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        if grads[0] is None:
-            return [None]
-        value = grads[0]._look() if isinstance(grads[0], Tensor) else grads[0]
-        if meshes.is_global(value):
-            return [value]
-        mesh = meshes.of_processes(self.sharding.device_set)
-        (mean,) = together.summed([value], mesh, jax.process_count())
-        return [placed.brought(mean, self.sharding)]
+        values = [g._look() if isinstance(g, Tensor) else g for g in grads]
+        return [None if v is None else mean(v, self.sharding) for v in values]

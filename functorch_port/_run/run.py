@@ -1,7 +1,6 @@
 """The run of a plan on Tensors: the arrays of its arguments go to the executor, its results become Tensors.
 
-With an argument that requires a gradient, the results get a node, which keeps the arguments. In a trace, `traced` runs
-the plan on tracers.
+With an argument that requires a gradient the results get a node, which keeps the arguments. `traced` is for traces.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .overlay import Overlay
     from .stages import Stage
 
-__all__ = ["Across", "Rows", "StageRows", "of_all"]
+__all__ = ["Across", "Rows", "StageRows", "agree", "of_all", "order_of", "own_copies"]
 
 _ROWS, _ALL = PartitionSpec(PROCESS), PartitionSpec()
 #: what has the same result in all processes
@@ -149,6 +149,31 @@ class Rows:
         return together.own_copy(value) if kind == "same" else together.of_row(value)
 
 
+def own_copies(values: Sequence[Any]) -> list[Any] | None:
+    """Inputs of a program with this process's copies of what is the same in all; None if something is split."""
+    if not all(v.is_fully_replicated for v in values if meshes.is_global(v)):
+        return None
+    return [together.own_copy(v) if meshes.is_global(v) else v for v in values]
+
+
+def agree(jaxpr: Any, values: Sequence[Any]) -> None:
+    """Compare what the processes run together, and the inputs of this process in it: they have to be the same in all.
+
+    Raises:
+        ValueError: they are not.
+    """
+    if not any(map(meshes.is_global, values)):
+        return
+    asked: dict[str, list[Any]] = {_PROGRAM: [_text(jaxpr, range(len(jaxpr.in_avals)), set())]}
+    own = [v for v in values if not meshes.is_global(v)]
+    asked[_INPUTS] = [np.asarray(v) for v in own]
+    agreement.check(asked)
+
+
+_INPUTS = (
+    "what is of one process among the inputs of a compiled function that computes with tensors of all (make a batch "
+    "global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call DistributedDataParallel's module): it"
+)
 _PROGRAM = "what a function compiles to (its code, the sizes and kinds of its tensors, and numbers that are part of it)"
 
 
@@ -208,7 +233,7 @@ def of_all(
     mesh = across.mesh
     jaxpr, live = pruned(closed.jaxpr)
     closed = closed.replace(jaxpr=jaxpr)
-    used, order = _used(jaxpr, live), _order(jaxpr)
+    used, order = _used(jaxpr, live), order_of(jaxpr)
     kinds = _kinds(cells, names, arrays, arguments, live)
     drawn = {id(array) for _, array in overlay.draws}
     bits = [_ANY if id(c) in drawn else 0 for c in closed.consts]
@@ -233,7 +258,7 @@ def of_all(
         kinds,
         ["kept" if i in kept else "row" if row else "same" for i, row in enumerate(is_row)],
         order,
-        _text(closed, used, order, drawn),
+        _text(closed, used, drawn),
         {
             k: _name(k, cells, names)
             for k in (*shared, *range(len(cells), len(cells) + len(names)))
@@ -338,10 +363,10 @@ def _used(jaxpr: Any, live: Sequence[bool]) -> list[int]:
     several processes are to be the same.
     """
     first = {variable: k for k, variable in enumerate(uses(jaxpr))}
-    return sorted([k for k, there in enumerate(live) if there], key=lambda k: first[jaxpr.invars[k]])
+    return sorted([k for k, there in enumerate(live) if there], key=lambda k: first.get(jaxpr.invars[k], -1))
 
 
-def _order(jaxpr: Any) -> list[int]:
+def order_of(jaxpr: Any) -> list[int]:
     """Of each output where it stands if they are sorted by where they are computed."""
     made = {v: k for k, v in enumerate(uses(jaxpr))}
     made |= {v: k + len(made) for k, v in enumerate([v for eqn in jaxpr.eqns for v in eqn.outvars])}
@@ -350,13 +375,14 @@ def _order(jaxpr: Any) -> list[int]:
     return [ranks[k] for k in range(len(at))]
 
 
-def _text(closed: Any, used: Sequence[int], order: Sequence[int], drawn: set[int]) -> str:
+def _text(closed: Any, used: Sequence[int], drawn: set[int]) -> str:
     """What tells a program from others, the same in all processes."""
-    jaxpr = closed.jaxpr
+    jaxpr, order = closed.jaxpr, order_of(closed.jaxpr)
     outs = [v for _, v in sorted(zip(order, jaxpr.outvars, strict=True), key=lambda pair: pair[0])]
-    closed = closed.replace(jaxpr=jaxpr.replace(invars=[jaxpr.invars[k] for k in used], outvars=outs))
+    ins = [jaxpr.invars[k] for k in _used(jaxpr, [k in used for k in range(len(jaxpr.invars))])]
     consts = [np.asarray(c) for c in closed.consts if id(c) not in drawn and not meshes.is_global(c)]
-    return re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr)) + agreement.digest(consts).hex()
+    text = str(jaxpr.replace(invars=ins, outvars=outs))
+    return re.sub(r"0x[0-9a-f]+", "", text) + agreement.digest(consts).hex()
 
 
 _CONSTRAINT = (

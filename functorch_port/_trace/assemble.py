@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Literal, Var, jaxpr_as_fun
 
-from .._array import joint
+from .._array import joint, placed
 from .._array.joint import Joint, Part
 from .._array.placed import brought, sharding_of
 from .._array.sizes import size_key
@@ -23,7 +23,7 @@ from .._array.storage import Storage
 from .._base import lowering
 from .._base.jaxprs import operations, pruned, uses
 from .._tensor.tensor import Tensor
-from .across import Rows
+from .across import Rows, order_of
 from .draft import Draft
 from .effects import Effects, functions_of
 from .ends import Ends, padded_to
@@ -106,7 +106,8 @@ def assemble(
     more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
     outputs = sorted({*range(len(closed.jaxpr.outvars) - more_flags)} - gone)
     places = _places(draft, arguments)
-    ranks = range(len(closed.jaxpr.outvars)) if rows is None else rows.order
+    several = placed.several  # whose programs are to be the same
+    ranks = rows.order if rows else order_of(jaxpr) if several else range(len(jaxpr.outvars))
     out_order = _sort_outputs(draft, sources.of("donated"), outputs, indices, ranks)
     returned = len(out_order) - len(unread)
     kept = out_order if keep_grads else out_order[:returned]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._array import tracing
+from .._array import placed, tracing
 from .._array.donation import lent
+from .._array.placed import sharding_of
 from .._array.value import OTHERS, arrays_of
+from .._base import settings
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
-from .across import Rows
+from .across import Rows, agree, own_copies
 from .effects import Effects, FirstCall, Undo
 from .ends import Ends
 from .executable import Executable
@@ -105,6 +107,8 @@ class Program:
             )
             if self.rows is not None:
                 kept = self.rows.enter(kept, len(donated))
+            elif placed.several:
+                kept = self._of_all(donated, kept)
             given = donated, kept
             if pending is None and executable.is_narrow:
                 executable.call.into(results, given, kind)
@@ -153,6 +157,19 @@ class Program:
             register = getattr(leaves[target] if type(target) is int else target, how)
             register(*([] if hook is None else [hook]))
         return result
+
+    def _of_all(self, donated: list[Any], kept: list[Any]) -> list[Any]:
+        """The inputs for a program that takes tensors on the devices of several processes: all run it together. But if
+        these are the same in all, and it writes to none of them, this process runs it for itself.
+        """
+        effects = self.effects
+        if effects.grads is None and not any(sharding_of(cell) for cell, _, _ in effects.cells):
+            own = own_copies(kept)
+            if own is not None:
+                return own
+        if not self.calls or settings.get("AGREE") == "always":
+            agree(self.executable.jaxpr, [*donated, *kept])
+        return kept
 
     def _refusal(self, outs: Sequence[Any], given: tuple[Sequence[Any], Sequence[Any]]) -> Exception | None:
         """The error of a check that failed. The program then gave back what it was given for good, as it was."""
@@ -214,7 +231,12 @@ class Program:
         out = self.results.outputs[0] if self.results.build is None else None
         if type(out) is not Computed or out.shared is not None or out.version:
             return False
-        if not executable.is_narrow or executable.call.needs or executable.pending is not None:
+        if (
+            placed.several
+            or not executable.is_narrow
+            or executable.call.needs
+            or executable.pending is not None
+        ):
             return False
         if not all(isinstance(leaves[i], Tensor) for i in inputs.args):
             return False

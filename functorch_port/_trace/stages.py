@@ -20,6 +20,8 @@ from .._array import placed, tracing
 from .._array.refusal import unknown
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
+from .._base import meshes
+from .._run import crossing
 from .._run.opnode import OpNode, with_history
 from .._run.run import run
 from .._tensor.node import FREED, AccumulateGrad, Extras, Hooks, Node, accumulator
@@ -219,10 +221,15 @@ class Recording:
         for target, flag in flags:
             if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
                 (leaves[target] if type(target) is int else target)._requires_grad = True
-        boundary = [
-            _edge(leaves[what] if kind == "arg" else made[what] if kind == "made" else what)
+        tensors = [
+            leaves[what] if kind == "arg" else made[what] if kind == "made" else what
             for kind, what in self.boundary
         ]
+        boundary = [_edge(tensor) for tensor in tensors]
+        for k, i in enumerate(self.inputs if placed.several else ()):
+            sharding = placed.sharding_of(tensors[k]._storage)
+            if i is not None and sharding is not None and not meshes.is_global(values[i]):
+                boundary[k] = crossing.of_own_copy(boundary[k], sharding)
         nodes: list[ProgramNode] = []
         for stage in self.stages:
             edges = [
@@ -516,8 +523,9 @@ def _arriving(overlay: Overlay, edge: Any, grad: Any) -> Any:
         return grad
     if tensor._storage not in overlay.across.averaged:
         raise NotImplementedError(
-            "a compiled function of several processes, whose result is differentiated by a tensor that is the same in "
-            "all: only parameters of a module under DistributedDataParallel have the mean of the gradients"
+            "a compiled function of several processes with tensors of each, whose result is differentiated by a tensor "
+            f"of shape {list(tensor.shape)} that is on the devices of all: only parameters of a module under "
+            "DistributedDataParallel have the mean of the gradients. Or give global tensors (DTensor.from_local)"
         )
     return overlay.across.mean(grad.to_dense()._value if isinstance(grad, Tensor) else grad)
 

@@ -10,6 +10,7 @@ import jax
 from .._array import placed, tracing
 from .._array.value import HOST
 from .._base.quiet import quietly
+from .._run import crossing
 from .._tensor.tensor import Tensor, wrap
 
 __all__ = ["accumulate", "array_of", "check_shapes", "summed", "tensor_of"]
@@ -101,4 +102,7 @@ def _as_placed(variable: Tensor, value: Any) -> Any:
         if value.is_sparse:
             return value
         value = value._value
+    sharding = placed.sharding_of(variable._storage)
+    if not tracing.overlay and not sharding.is_fully_addressable:  # type: ignore[union-attr]
+        value = crossing.mean(value, sharding)
     return wrap(placed.like(variable._storage, value))
