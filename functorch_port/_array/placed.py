@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 __all__ = [
-    "Placed", "brought", "check", "copied", "fitting", "from_process", "like", "local_part", "made_auto", "of_parts",
-    "place", "several", "sharding_of",
+    "Placed", "brought", "check", "copied", "fitting", "from_process", "is_shared", "like", "local_part", "made_auto",
+    "of_parts", "place", "several", "sharding_of",
 ]  # fmt: skip
 
 
@@ -89,6 +89,12 @@ def sharding_of(cell: Storage) -> NamedSharding | None:
     """The sharding that a Storage keeps; None if it keeps none."""
     held = cell.held
     return held.sharding if held.__class__ in VALUES else None
+
+
+def is_shared(cell: Storage) -> bool:
+    """Whether a Storage was placed on devices of several processes."""
+    sharding = sharding_of(cell)
+    return sharding is not None and not sharding.is_fully_addressable
 
 
 def place(cell: Storage, sharding: NamedSharding, mesh: Any = None) -> None:

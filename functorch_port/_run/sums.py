@@ -25,7 +25,7 @@ def is_own(tensor: Tensor) -> bool:
         return False
     if tracing.overlay:
         return tracing.overlay.across is not None
-    return placed.sharding_of(tensor._storage) is None and not meshes.is_global(tensor._storage.aval())
+    return not placed.is_shared(tensor._storage) and not meshes.is_global(tensor._storage.aval())
 
 
 def summed(tensor: Tensor) -> Tensor:

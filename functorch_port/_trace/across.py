@@ -93,6 +93,7 @@ class Rows:
         order: of each output where it stands among them, the same in all processes.
         text: tells this program from others.
         shared: the names of the inputs that are to be the same in all processes, by position.
+        flag: which output says whether those that are small differ; -1 if none does.
     """
 
     def __init__(
@@ -103,16 +104,20 @@ class Rows:
         order: Sequence[int] = (),
         text: str = "",
         shared: dict[int, str] | None = None,
+        flag: int = -1,
     ) -> None:
         self.mesh, self.ins, self.outs, self.order, self.text = mesh, ins, outs, order, text
-        self.shared = shared or {}
+        self.shared, self.flag = shared or {}, flag
+        #: the latest flags
+        self.flags: list[Any] = []
         self.agreed = False
 
     def moved(self, ins: Sequence[int], draws: int, outs: Sequence[int]) -> Rows:
         """The same with other orders of inputs and outputs, of which these list the numbers, and draws at the end."""
         shared = {k: self.shared[i] for k, i in enumerate(ins) if i in self.shared}
         kinds = [*(self.ins[i] for i in ins), *["row"] * draws]
-        return Rows(self.mesh, kinds, [self.outs[i] for i in outs], (), self.text, shared)
+        flag = outs.index(self.flag) if self.flag >= 0 else -1
+        return Rows(self.mesh, kinds, [self.outs[i] for i in outs], (), self.text, shared, flag)
 
     def enter(self, values: Sequence[Any], start: int) -> list[Any]:
         """Inputs of the program, those from ``start`` on, for values of a call."""
@@ -124,6 +129,12 @@ class Rows:
             }
             agreement.check(asked)
             self.agreed = True
+        while self.flags and (len(self.flags) > _FLAGS or self.flags[0].is_ready()):
+            if self.flags.pop(0).item():
+                raise ValueError(
+                    f"in one of the last {_FLAGS} calls of a compiled function this was not the same in all processes: "
+                    f"{', '.join(self.shared.values())}. What it computed differs since then"
+                )
         return found
 
     def entered(self, value: Any, kind: str) -> Any:
@@ -140,6 +151,8 @@ class Rows:
 
     def leave(self, outs: Sequence[Any]) -> list[Any]:
         """What a process gets of the outputs."""
+        if self.flag >= 0:
+            self.flags.append(together.own_copy(outs[self.flag]))
         return [self.left(out, kind) for out, kind in zip(outs, self.outs)]
 
     def left(self, value: Any, kind: str) -> Any:
@@ -174,6 +187,8 @@ _INPUTS = (
     "what is of one process among the inputs of a compiled function that computes with tensors of all (make a batch "
     "global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call DistributedDataParallel's module): it"
 )
+#: so many calls may run before the flag of the first is waited for
+_FLAGS = 8
 _PROGRAM = "what a function compiles to (its code, the sizes and kinds of its tensors, and numbers that are part of it)"
 
 
@@ -249,8 +264,17 @@ def of_all(
     within = range(0) if draft.within is None else range(draft.within.index, len(made_of))
     for i in within:
         is_row[i] = False
+    numbers = range(len(cells), len(cells) + len(names))
+    watched = [k for k in (*shared, *numbers) if live[k] and jaxpr.invars[k].aval.size <= _SMALL]
+    flag = -1
+    if watched:
+        flag = within.start if within else len(made_of)
+        is_row.insert(flag, True)
+        order.insert(flag, len(order))
+        if draft.within is not None:
+            draft.within.index += 1
     kept = {*targets, *(i for stage in draft.stages for i in stage.residuals)}
-    new = _spread(overlay, closed, mesh, kinds, used, order, is_row, changes, within, drawn)
+    new = _spread(overlay, closed, mesh, kinds, used, order, is_row, changes, within, drawn, watched, flag)
     for stage in draft.stages:
         stage.rows = StageRows(mesh, [is_row[i] for i in stage.residuals], draft, arguments)
     return new, Rows(
@@ -259,11 +283,8 @@ def of_all(
         ["kept" if i in kept else "row" if row else "same" for i, row in enumerate(is_row)],
         order,
         _text(closed, used, drawn),
-        {
-            k: _name(k, cells, names)
-            for k in (*shared, *range(len(cells), len(cells) + len(names)))
-            if live[k]
-        },
+        {k: _name(k, cells, names) for k in (*shared, *numbers) if live[k]},
+        flag,
     )
 
 
@@ -277,12 +298,10 @@ def _kinds(
     kinds = []
     for cell, is_used in zip(cells, live):
         value = cell.array() if is_used else None
-        sharding = placed.sharding_of(cell)
-        if sharding is None and not meshes.is_global(value):
+        if not placed.is_shared(cell) and not meshes.is_global(value):
             kinds.append("split" if cell in arguments.cells else "row")
             continue
-        sharding = value.sharding if sharding is None and value is not None else sharding
-        if is_used and sharding is not None and not sharding.is_fully_replicated:
+        if value is not None and not value.is_fully_replicated:
             raise NotImplementedError(
                 f"{_told(cell)} is split over the processes, and the compiled function computes with tensors of one "
                 "process, too: make these global before the call with DTensor.from_local(x, mesh, [Shard(0)])"
@@ -294,11 +313,11 @@ def _kinds(
 
 def _targets(draft: Draft, arguments: Arguments) -> dict[int, Storage]:
     """The outputs that go to what is the same in all processes."""
-    found = {i: cell for cell, i, _ in draft.cells if placed.sharding_of(cell) is not None}
-    found |= {i: cell for cell, i in draft.fill if placed.sharding_of(cell) is not None}
+    found = {i: cell for cell, i, _ in draft.cells if placed.is_shared(cell)}
+    found |= {i: cell for cell, i in draft.fill if placed.is_shared(cell)}
     for target, i in (*draft.grads.computed, *draft.grads.in_place):
         tensor = arguments.leaves[target] if type(target) is int else target
-        if placed.sharding_of(tensor._storage) is not None:
+        if placed.is_shared(tensor._storage):
             found[i] = tensor._storage
     return found
 
@@ -381,8 +400,8 @@ def _text(closed: Any, used: Sequence[int], drawn: set[int]) -> str:
     outs = [v for _, v in sorted(zip(order, jaxpr.outvars, strict=True), key=lambda pair: pair[0])]
     ins = [jaxpr.invars[k] for k in _used(jaxpr, [k in used for k in range(len(jaxpr.invars))])]
     consts = [np.asarray(c) for c in closed.consts if id(c) not in drawn and not meshes.is_global(c)]
-    text = str(jaxpr.replace(invars=ins, outvars=outs))
-    return re.sub(r"0x[0-9a-f]+", "", text) + agreement.digest(consts).hex()
+    text = re.sub(r"0x[0-9a-f]+", "", str(jaxpr.replace(invars=ins, outvars=outs)))
+    return agreement.digest([text, *consts]).hex()
 
 
 _CONSTRAINT = (
@@ -455,6 +474,8 @@ def _spread(
     changes: dict[int, Callable[[Any], Any]],
     within: range,
     drawn: set[int],
+    watched: Sequence[int],
+    flag: int,
 ) -> Any:
     """The program of all; it has the inputs of that of one, and rows of global arrays among them."""
     enters = [k in used and kind in ("row", "split") for k, kind in enumerate(kinds)]
@@ -475,8 +496,15 @@ def _spread(
         for i, change in changes.items():
             found[i] = change(found[i])
         for i in within:
-            found[i] = lax.psum(found[i].astype(jnp.float32), PROCESS) > 0
+            found[i] = lax.psum(found[i].astype(kind), PROCESS) > 0
+        if watched:
+            found.insert(flag, _differ([values[k] for k in watched], mesh.shape[PROCESS], kind))
         return [found[i] for i in at]
+
+    # that of the gradients: then XLA adds all up in one piece
+    kind = jnp.result_type(
+        *[a.dtype for a in closed.out_avals if jnp.issubdtype(a.dtype, jnp.floating)], jnp.float32
+    )
 
     at = sorted(range(len(order)), key=order.__getitem__)
     run = _mapped(mesh, one, [*[True] * len(draws), *(enters[k] for k in used)], [is_row[i] for i in at])
@@ -496,6 +524,17 @@ def _spread(
     ins, count = traced.jaxpr.invars, len(draws)
     jaxpr = traced.jaxpr.replace(constvars=[*ins[:count], *traced.jaxpr.constvars], invars=ins[count:])
     return ClosedJaxpr(jaxpr, [*(stand_ins[id(closed.consts[i])] for i in draws), *traced.consts])
+
+
+def _differ(values: Sequence[Any], count: int, kind: Any) -> Any:
+    """Whether what is small differs between the processes, in those where it is not the mean."""
+    own = jnp.stack([jnp.sum(v).astype(kind) for v in values])
+    total = lax.psum(own, PROCESS)
+    return jnp.any(jnp.isfinite(own) & ~(jnp.abs(total - count * own) <= 1e-6 * jnp.abs(count * own)))
+
+
+#: elements of what is compared at every call
+_SMALL = 64
 
 
 class StageRows:

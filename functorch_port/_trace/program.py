@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._array import placed, tracing
 from .._array.donation import lent
-from .._array.placed import sharding_of
+from .._array.placed import is_shared
 from .._array.value import OTHERS, arrays_of
 from .._base import settings
 from .._run import fork
@@ -108,7 +108,7 @@ class Program:
             if self.rows is not None:
                 kept = self.rows.enter(kept, len(donated))
             elif placed.several:
-                kept = self._of_all(donated, kept)
+                kept = self._of_all(donated, kept, leaves)
             given = donated, kept
             if pending is None and executable.is_narrow:
                 executable.call.into(results, given, kind)
@@ -158,12 +158,15 @@ class Program:
             register(*([] if hook is None else [hook]))
         return result
 
-    def _of_all(self, donated: list[Any], kept: list[Any]) -> list[Any]:
+    def _of_all(self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]) -> list[Any]:
         """The inputs for a program that takes tensors on the devices of several processes: all run it together. But if
         these are the same in all, and it writes to none of them, this process runs it for itself.
         """
         effects = self.effects
-        if effects.grads is None and not any(sharding_of(cell) for cell, _, _ in effects.cells):
+        targets = [target for writes in effects.grads or () for target, _ in writes]
+        targets += [i for i, _, _ in effects.args]
+        written = [(leaves[t] if t.__class__ is int else t)._storage for t in targets]
+        if not any(map(is_shared, (*written, *(cell for cell, _, _ in effects.cells)))):
             own = own_copies(kept)
             if own is not None:
                 return own

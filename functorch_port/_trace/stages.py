@@ -228,7 +228,7 @@ class Recording:
         boundary = [_edge(tensor) for tensor in tensors]
         for k, i in enumerate(self.inputs if placed.several else ()):
             sharding = placed.sharding_of(tensors[k]._storage)
-            if i is not None and sharding is not None and not meshes.is_global(values[i]):
+            if i is not None and placed.is_shared(tensors[k]._storage) and not meshes.is_global(values[i]):
                 boundary[k] = crossing.of_own_copy(boundary[k], sharding)
         nodes: list[ProgramNode] = []
         for stage in self.stages:
@@ -519,7 +519,7 @@ def _trace_part(
 def _arriving(overlay: Overlay, edge: Any, grad: Any) -> Any:
     """The gradient that arrives at a tensor outside of the program, where processes have tensors of their own."""
     tensor = overlay.edges.get(edge)
-    if grad is None or tensor is None or placed.sharding_of(tensor._storage) is None:
+    if grad is None or tensor is None or not placed.is_shared(tensor._storage):
         return grad
     if tensor._storage not in overlay.across.averaged:
         raise NotImplementedError(

@@ -102,7 +102,6 @@ def _as_placed(variable: Tensor, value: Any) -> Any:
         if value.is_sparse:
             return value
         value = value._value
-    sharding = placed.sharding_of(variable._storage)
-    if not tracing.overlay and not sharding.is_fully_addressable:  # type: ignore[union-attr]
-        value = crossing.mean(value, sharding)
+    if not tracing.overlay and placed.is_shared(variable._storage):
+        value = crossing.mean(value, placed.sharding_of(variable._storage))
     return wrap(placed.like(variable._storage, value))

@@ -197,7 +197,7 @@ def value_of(tensor: Tensor) -> Any:
     if tensor.device.type == "meta":
         raise NotImplementedError("collectives of tensors on the meta device, which have no data")
     value = tensor._look()
-    if meshes.is_global(value) or placed.sharding_of(tensor._storage) is not None:
+    if meshes.is_global(value) or placed.is_shared(tensor._storage):
         raise NotImplementedError(
             "a collective of a tensor that is a global array: it has the values of all processes already. Reduce it "
             "with torch's operations (sum, mean), or pass the part of this process"

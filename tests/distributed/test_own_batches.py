@@ -57,6 +57,7 @@ REST = """
 import torch.nn.functional as F
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.sharding import from_process_batch
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel as DDP
 from collectives import counted, elements, text_of
@@ -112,7 +113,8 @@ found["sync"] = max((a - b).abs().max().item() for a, b in zip(sync.state_dict()
 
 mesh = init_device_mesh("cpu", (2,))
 tp = parallelize_module(net(nn.Identity), mesh, {"0": ColwiseParallel(), "3": RowwiseParallel()})
-whole = DTensor.from_local(x, mesh, [Shard(0)])
+whole = from_process_batch({"x": x}, mesh=mesh)["x"]
+assert whole.placements == (Shard(0),) and (whole == DTensor.from_local(x, mesh, [Shard(0)])).all()
 bias, state, own = ddp.module[0].bias, torch.ones(8).double() * rank, torch.ones(12, 1).double() * rank
 compiled = torch.compile
 refused("a batch that is written", compiled(lambda x: (ddp(x), bias.data.copy_(x[:2].flatten()))), x)
@@ -130,6 +132,7 @@ refused("eager with a gradient", lambda: whole * torch.ones(12, 1).double().requ
 refused("written", lambda: bias.data.copy_(state))
 opt.param_groups[0]["lr"] = 0.1 + rank
 refused("a number", torch.compile(step_of(ddp, opt)), x, y)
+refused("a number later", lambda: [step(x, y) for _ in range(10)])
 with ddp.join():
     refused("join", compiled(lambda x: ddp(x).sum()), x)
     dist.barrier()
@@ -146,7 +149,10 @@ print(json.dumps(found))
 def test_one_all_reduce_and_what_is_refused(job):
     path = str(Path(__file__).parents[1])
     for rank, found in enumerate(job(f"sys.path.insert(0, {path!r})\n{REST}").values()):
-        assert found.pop("collectives") == [{"all-reduce": 1}, 0]
+        assert found.pop("collectives") == [
+            {"all-reduce": 1},
+            1,
+        ]  # gradients, buffers, and that lr is the same
         assert found.pop("sync") < 1e-12
         assert rank or abs(found.pop("alone")) < 1e-12
         for name, told in {
@@ -164,6 +170,7 @@ def test_one_all_reduce_and_what_is_refused(job):
             "eager with a gradient": "requires a gradient",
             "written": "must be the same in all processes",
             "a number": "the number 'lr'",
+            "a number later": "calls of a compiled function this was not the same in all processes: the number 'lr'",
             "join": "uncompiled",
         }.items():
             assert told in found.pop(name), name

@@ -81,7 +81,7 @@ def run(module: Any, mesh: Mesh, sync: bool, joining: Joining | None, args: Any,
 
 def _tensors(module: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and buffers that are on the devices of all, by name."""
-    is_placed = lambda item: placed.sharding_of(item[1]._storage) is not None
+    is_placed = lambda item: placed.is_shared(item[1]._storage)
     params, buffers = module.named_parameters(), module.named_buffers()
     return dict(filter(is_placed, params)), dict(filter(is_placed, buffers))
 
@@ -121,7 +121,7 @@ def finish(module: Any, mesh: Mesh, is_last: bool) -> None:
     numbers: dict[str, Any] = {}
     for (name, k), table in tables.items():
         for key, value in table.items():
-            if isinstance(value, Tensor) and placed.sharding_of(value._storage) is not None:
+            if isinstance(value, Tensor) and placed.is_shared(value._storage):
                 tensors.append(value)
                 names.append(f"{key} of {name} ({k})")
             elif type(value) in (int, float):
@@ -140,7 +140,7 @@ def finish(module: Any, mesh: Mesh, is_last: bool) -> None:
 
 
 def _is_global(tensor: Tensor) -> bool:
-    return placed.sharding_of(tensor._storage) is not None or meshes.is_global(tensor._storage.aval())
+    return placed.is_shared(tensor._storage) or meshes.is_global(tensor._storage.aval())
 
 
 def _note(params: Any, buffers: Any, mesh: Mesh, sync: bool, joining: Joining | None) -> None:
