@@ -129,12 +129,11 @@ class Rows:
             }
             agreement.check(asked)
             self.agreed = True
-        while self.flags and (len(self.flags) > _FLAGS or self.flags[0].is_ready()):
-            if self.flags.pop(0).item():
-                raise ValueError(
-                    f"in one of the last {_FLAGS} calls of a compiled function this was not the same in all processes: "
-                    f"{', '.join(self.shared.values())}. What it computed differs since then"
-                )
+        if len(self.flags) > _BEHIND and self.flags.pop(0).item():  # the same call in all processes
+            raise ValueError(
+                f"{_BEHIND + 1} calls of a compiled function ago this was not the same in all processes: "
+                f"{', '.join(self.shared.values())}. What it computed differs since then"
+            )
         return found
 
     def entered(self, value: Any, kind: str) -> Any:
@@ -187,8 +186,8 @@ _INPUTS = (
     "what is of one process among the inputs of a compiled function that computes with tensors of all (make a batch "
     "global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call DistributedDataParallel's module): it"
 )
-#: so many calls may run before the flag of the first is waited for
-_FLAGS = 8
+#: so many calls may run at a time before the flag of the first is waited for
+_BEHIND = 2
 _PROGRAM = "what a function compiles to (its code, the sizes and kinds of its tensors, and numbers that are part of it)"
 
 
@@ -269,7 +268,7 @@ def of_all(
     flag = -1
     if watched:
         flag = within.start if within else len(made_of)
-        is_row.insert(flag, True)
+        is_row.insert(flag, False)
         order.insert(flag, len(order))
         if draft.within is not None:
             draft.within.index += 1
@@ -498,7 +497,7 @@ def _spread(
         for i in within:
             found[i] = lax.psum(found[i].astype(kind), PROCESS) > 0
         if watched:
-            found.insert(flag, _differ([values[k] for k in watched], mesh.shape[PROCESS], kind))
+            found.insert(flag, _differ([values[k] for k in watched], given[-1], mesh.shape[PROCESS], kind))
         return [found[i] for i in at]
 
     # that of the gradients: then XLA adds all up in one piece
@@ -526,11 +525,12 @@ def _spread(
     return ClosedJaxpr(jaxpr, [*(stand_ins[id(closed.consts[i])] for i in draws), *traced.consts])
 
 
-def _differ(values: Sequence[Any], count: int, kind: Any) -> Any:
-    """Whether what is small differs between the processes, in those where it is not the mean."""
+def _differ(values: Sequence[Any], index: Any, count: int, kind: Any) -> Any:
+    """Whether what is small differs between the processes: their values meet in a sum, each in a place of its own."""
     own = jnp.stack([jnp.sum(v).astype(kind) for v in values])
-    total = lax.psum(own, PROCESS)
-    return jnp.any(jnp.isfinite(own) & ~(jnp.abs(total - count * own) <= 1e-6 * jnp.abs(count * own)))
+    here = (jnp.arange(count) == index)[:, None]
+    rows = lax.psum(jnp.where(here, own, jnp.zeros_like(own)), PROCESS)
+    return jnp.any((rows != rows[0]) & ~(jnp.isnan(rows) & jnp.isnan(rows[0])))
 
 
 #: elements of what is compared at every call

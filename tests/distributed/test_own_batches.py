@@ -149,10 +149,8 @@ print(json.dumps(found))
 def test_one_all_reduce_and_what_is_refused(job):
     path = str(Path(__file__).parents[1])
     for rank, found in enumerate(job(f"sys.path.insert(0, {path!r})\n{REST}").values()):
-        assert found.pop("collectives") == [
-            {"all-reduce": 1},
-            1,
-        ]  # gradients, buffers, and that lr is the same
+        # gradients, buffers, and lr of both
+        assert found.pop("collectives") == [{"all-reduce": 1}, 2]
         assert found.pop("sync") < 1e-12
         assert rank or abs(found.pop("alone")) < 1e-12
         for name, told in {
@@ -170,7 +168,7 @@ def test_one_all_reduce_and_what_is_refused(job):
             "eager with a gradient": "requires a gradient",
             "written": "must be the same in all processes",
             "a number": "the number 'lr'",
-            "a number later": "calls of a compiled function this was not the same in all processes: the number 'lr'",
+            "a number later": "ago this was not the same in all processes: the number 'lr'",
             "join": "uncompiled",
         }.items():
             assert told in found.pop(name), name
