@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from .._base import memory, meshes
+from .._base import agreement, memory, meshes
 from .._base.tuning import tuning
 from . import tracing
 from .value import LAZY, VALUES, Value
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 __all__ = [
-    "Placed", "brought", "check", "copied", "fitting", "from_process", "like", "local_part", "made_auto", "of_parts",
-    "place", "sharding_of",
+    "Placed", "brought", "check", "copied", "fitting", "from_process", "is_shared", "like", "local_part", "made_auto",
+    "of_parts", "place", "several", "sharding_of",
 ]  # fmt: skip
+
+
+#: whether something was placed on devices of several processes
+several = False
 
 
 class Placed(Value):
@@ -44,7 +48,9 @@ class Placed(Value):
     committed = True
 
     def __init__(self, made: Any, sharding: NamedSharding, mesh: Any = None) -> None:
+        global several
         self.made, self.sharding, self.mesh = made, sharding, mesh
+        several = several or not sharding.is_fully_addressable
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,16 +67,34 @@ class Placed(Value):
         """Another value with the same sharding."""
         if value.__class__ is Placed:
             return value
+        if several and not self.sharding.is_fully_addressable:
+            _agreed(value)
         return Placed(brought(value, self.sharding), self.sharding, self.mesh)
 
     def write(self, cell: Storage, value: Any) -> None:
         cell.held, cell.form = self.new(value), None
 
 
+def _agreed(value: Any) -> None:
+    """Refuse a value of one process that is written to a tensor of all, if it is not the same in all."""
+    if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct) or meshes.is_global(value):
+        return
+    array = value.array() if value.__class__ in LAZY else value
+    agreement.check(
+        {f"what is written to a tensor of shape {list(array.shape)} on the devices of all": [array]}
+    )
+
+
 def sharding_of(cell: Storage) -> NamedSharding | None:
     """The sharding that a Storage keeps; None if it keeps none."""
     held = cell.held
     return held.sharding if held.__class__ in VALUES else None
+
+
+def is_shared(cell: Storage) -> bool:
+    """Whether a Storage was placed on devices of several processes."""
+    sharding = sharding_of(cell)
+    return sharding is not None and not sharding.is_fully_addressable
 
 
 def place(cell: Storage, sharding: NamedSharding, mesh: Any = None) -> None:

@@ -9,7 +9,13 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["INCOMPATIBLE", "axes_of", "by_process", "is_here", "joined", "mesh_of", "spec_of", "within"]
+__all__ = [
+    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "is_global", "is_here", "joined", "mesh_of",
+    "of_processes", "spec_of", "within",
+]  # fmt: skip
+
+#: the axes of `of_processes`
+PROCESS, OWN = "process", "own"
 
 #: part of JAX's text where a program is given arrays on different devices
 INCOMPATIBLE = "incompatible devices"
@@ -41,6 +47,17 @@ def by_process(devices: Iterable[Any]) -> np.ndarray:
     return np.array(sorted(devices, key=lambda device: (device.process_index, device.id)))
 
 
+def of_processes(devices: Iterable[Any]) -> Mesh:
+    """A mesh with a row of devices for each process."""
+    return mesh_of(by_process(devices).reshape(jax.process_count(), -1), (PROCESS, OWN))
+
+
+def is_global(value: Any) -> bool:
+    """Whether an array lies in several processes."""
+    is_array = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+    return is_array and not value.is_fully_addressable
+
+
 def is_here(value: Any) -> bool:
     """Whether this process has all numbers of an array."""
     return not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated
@@ -55,12 +72,14 @@ def within(mesh: Any) -> Any:
 def joined(error: Exception, args: Any) -> Any:
     """Arguments that a program has refused, with those on one device on all of the mesh that others are on.
 
-    None if that is not why it refused them; and in several processes, where one cannot know what the others have.
+    None if that is not why it refused them; and for those in several processes: one cannot know what the others have.
     """
-    if not isinstance(error, ValueError) or INCOMPATIBLE not in str(error) or jax.process_count() > 1:
+    if not isinstance(error, ValueError) or INCOMPATIBLE not in str(error):
         return None
     arrays = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, jax.Array)]
     wide = [a.sharding for a in arrays if len(a.sharding.device_set) > 1]
+    if not all(a.is_fully_addressable for a in arrays):
+        return None
     if not wide or not isinstance(wide[0], NamedSharding):
         return None
     everywhere = NamedSharding(wide[0].mesh, PartitionSpec())

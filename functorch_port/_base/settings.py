@@ -55,6 +55,12 @@ _A_SWITCH, _A_COUNT = "0 (or false, off, no) or 1 (or true, on, yes)", "a whole 
 
 #: by their names without the prefix
 VARIABLES = {
+    "AGREE": Variable(
+        "first",
+        _one_of("first", "always"),
+        "first or always",
+        "what several processes must give a compiled function alike is compared at its first call, or at each",
+    ),
     "BACKEND": Variable(
         "auto",
         _one_of("auto", "jax"),

@@ -1,7 +1,6 @@
 """The run of a plan on Tensors: the arrays of its arguments go to the executor, its results become Tensors.
 
-With an argument that requires a gradient, the results get a node, which keeps the arguments. In a trace, `traced` runs
-the plan on tracers.
+With an argument that requires a gradient the results get a node, which keeps the arguments. `traced` is for traces.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._array import executor, tracing
+from .._array import executor, placed, tracing
 from .._array.executor import arrays
 from .._array.value import VALUES
 from .._tensor import grad_mode
 from .._tensor.node import Edge
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
-from . import traced
+from . import crossing, traced
 from .opnode import OpNode, edge_of, node_class
 from .results import recorded, unrecorded
 
@@ -46,6 +45,8 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         else:
             values.append(a)
         edges.append(edge)
+    if placed.several:
+        crossing.joined(plan.name, values, edges, dyn)
     if plan.eager:
         values = [*arrays(values, dyn)]
     if plan.check is not None:

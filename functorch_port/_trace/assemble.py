@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Literal, Var, jaxpr_as_fun
 
-from .._array import joint
+from .._array import joint, placed
 from .._array.joint import Joint, Part
 from .._array.placed import brought, sharding_of
 from .._array.sizes import size_key
@@ -23,6 +23,7 @@ from .._array.storage import Storage
 from .._base import lowering
 from .._base.jaxprs import operations, pruned, uses
 from .._tensor.tensor import Tensor
+from .across import Rows, order_of
 from .draft import Draft
 from .effects import Effects, functions_of
 from .ends import Ends, padded_to
@@ -69,27 +70,32 @@ def assemble(
     keep_grads: bool,
     sizes: Sizes | None = None,
     ends: Ends | None = None,
+    rows: Rows | None = None,
 ) -> Program:
     """Keep the inputs that matter, sort them by where they come from, and make the program.
 
     Args:
         sizes: those that are inputs.
         ends: where outputs of the jaxpr end that have padding.
+        rows: which of its inputs and outputs are of a process itself.
     """
     twins = _read_twins(overlay)
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
     gone: set[int] = set()
-    if overlay.local and not draft.boundary:
+    if overlay.local and not draft.boundary and rows is None:
         closed, cells, gone = _take_joined(draft, closed, cells, {*twins, *arguments.cells, *grad_of})
         closed = closed.replace(jaxpr=_simplified(closed.jaxpr))
     jaxpr, live = pruned(closed.jaxpr)
     closed = closed.replace(jaxpr=jaxpr)
-    sources = _sort_inputs(draft, jaxpr, live, cells, names, arrays, twins, arguments, grad_of)
+    own = () if rows is None else [cell for cell, kind in zip(cells, rows.ins) if kind != "global"]
+    sources = _sort_inputs(draft, jaxpr, live, cells, names, arrays, twins, arguments, grad_of, own)
     _sort_writes(draft, arguments.cells, grad_of)
     place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
     drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
     unread = _unread_gradients(draft)
-    if keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread])):
+    if rows is not None or (
+        keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread]))
+    ):
         unread = []
     indices = [index for _, index in unread]
     _, needed = pruned(jaxpr, [keep_grads and k in indices for k in range(len(jaxpr.outvars))])
@@ -100,7 +106,9 @@ def assemble(
     more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
     outputs = sorted({*range(len(closed.jaxpr.outvars) - more_flags)} - gone)
     places = _places(draft, arguments)
-    out_order = _sort_outputs(draft, sources.of("donated"), outputs, indices)
+    several = placed.several  # whose programs are to be the same
+    ranks = rows.order if rows else order_of(jaxpr) if several else range(len(jaxpr.outvars))
+    out_order = _sort_outputs(draft, sources.of("donated"), outputs, indices, ranks)
     returned = len(out_order) - len(unread)
     kept = out_order if keep_grads else out_order[:returned]
     executable = _executable(draft, closed, sources, drawn, kept, places)
@@ -144,6 +152,7 @@ def assemble(
         draft.before,
         draft.within,
         None if ends is None else ends.moved(out_order),
+        None if rows is None else rows.moved(sources.positions(), len(drawn), kept),
     )
 
 
@@ -235,8 +244,9 @@ def _sort_inputs(
     twins: Collection[Storage],
     arguments: Arguments,
     grad_of: dict[Storage, Any],
+    own: Collection[Storage] = (),
 ) -> _Sources:
-    """Where each input in use comes from.
+    """Where each input in use comes from. What is a process's own is not given away: its row is.
 
     Storages and numbers come in the order of their first use: the trace has them in that of the garbage collector, and
     the same program is to be found in the cache of another process.
@@ -254,7 +264,7 @@ def _sort_inputs(
             found.args.append((arguments.cells[cell], position))
         elif cell in grad_of:
             found.grads.append((grad_of[cell], position))
-        elif cell in written and not draft.boundary:
+        elif cell in written and not draft.boundary and cell not in own:
             found.donated.append((cell, position))
         else:
             found.cells.append((cell, position))
@@ -279,6 +289,8 @@ def _sort_writes(draft: Draft, by_cell: dict[Storage, int], grad_of: dict[Storag
 
 def _why_no_second(draft: Draft, overlay: Overlay) -> str:
     """Why the second derivative would not be that of the tape; empty if it is."""
+    if overlay.across is not None:
+        return "tensors of several processes"
     if overlay.symbols is not None:
         return "sizes that are numbers of its program (dynamic=True)"
     if overlay.has_functions:
@@ -369,16 +381,18 @@ def _leave_pending(
     executable.pending = Pending(executable, inputs, targets, others if any(others) else None)  # type: ignore[arg-type]
 
 
-def _sort_outputs(draft: Draft, donated: list[Any], outputs: list[int], unread: list[int]) -> list[int]:
-    """Put the new values of donated inputs first, in the inputs' order, and unread gradients last; returns the
-    old positions.
+def _sort_outputs(
+    draft: Draft, donated: list[Any], outputs: list[int], unread: list[int], ranks: Sequence[int]
+) -> list[int]:
+    """Put the new values of donated inputs first, in the inputs' order, and unread gradients last; the others by their
+    ranks. Returns the old positions.
 
     JAX gives a donated input's memory to the first output of its shape. If that is a gradient, XLA has to copy the
     parameter before it may be written over.
     """
     at = {cell: i for cell, i, _ in draft.cells}
     first, last = [at[cell] for cell in donated], unread
-    order = first + sorted({*outputs}.difference(first, last)) + last
+    order = first + sorted({*outputs}.difference(first, last), key=ranks.__getitem__) + last
     new = {old: i for i, old in enumerate(order)}
     for out in (*draft.outputs, *draft.changed):
         out.index = new.get(out.index, out.index)
@@ -481,6 +495,9 @@ def _differentiable(stage: Stage) -> None:
         gradients = [next(found) if there else None for there in reached]
         return gradients, list(found)
 
+    if stage.rows is not None:
+        stage.backward = stage.rows.backward(stage, backward)
+        return
     jitted = jax.jit(backward, static_argnums=2)
     stage.backward = jitted if stage.ends is None else partial(_padded_walk, stage, stage.ends, jitted)
 

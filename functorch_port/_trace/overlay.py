@@ -72,6 +72,7 @@ class Overlay:
         symbols: of sizes that the program does not know; None if it knows all.
         rebinds: whether tensors may get another Storage, which a program of values alone cannot say.
         data: pre-existing tensors that got one -> the Storage, the view and the base from before.
+        across: what is known of other processes, if each computes with tensors of its own (see `across`).
         tensor_hooks: hooks registered on pre-existing tensors: the tensor, how, the hook, its handle.
     """
 
@@ -98,6 +99,7 @@ class Overlay:
         self.holders = set(find(several, (*olds, passed, *arguments), known=tensors))
         self.reads: Any = None
         self.symbols: Symbols | None = None
+        self.across: Any = None
         #: what JAX traces while the function runs, unless that calls a transform of JAX itself (see `_base.inside`)
         self.top: Any = None
         self.has_functions = False

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._array import tracing
+from .._array import placed, tracing
 from .._array.donation import lent
+from .._array.placed import is_shared
 from .._array.value import OTHERS, arrays_of
+from .._base import settings
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
+from .across import Rows, agree, own_copies
 from .effects import Effects, FirstCall, Undo
 from .ends import Ends
 from .executable import Executable
@@ -37,6 +40,7 @@ class Program:
         before: the checks of values that are made before a call.
         within: those that the program makes.
         ends: where the results end that have padding.
+        rows: which inputs and results are of this process, where it is one of several that run the program together.
         calls: how often it was run, but in the short way.
         quick: the short way of a call, if there is one; known after the first call.
     """
@@ -52,10 +56,11 @@ class Program:
         before: Sequence[checking.Before] = (),
         within: checking.Within | None = None,
         ends: Ends | None = None,
+        rows: Rows | None = None,
     ) -> None:
         self.inputs, self.executable, self.results = inputs, executable, results
         self.effects, self.guards, self.recording = effects, guards, recording
-        self.before, self.within, self.ends = before, within, ends
+        self.before, self.within, self.ends, self.rows = before, within, ends, rows
         self.calls = 0
         self.quick: Pass | None = None
         self._undoes = Undo.is_needed(effects, inputs.draws)
@@ -100,6 +105,10 @@ class Program:
             donated, kept, kind = inputs.gather(
                 leaves, env, executable.count if pending is None else pending.safe
             )
+            if self.rows is not None:
+                kept = self.rows.enter(kept, len(donated))
+            elif placed.several:
+                kept = self._of_all(donated, kept, leaves)
             given = donated, kept
             if pending is None and executable.is_narrow:
                 executable.call.into(results, given, kind)
@@ -109,6 +118,8 @@ class Program:
                         executable.call.into(results, given, kind)
                     else:
                         pending.run(results, donated, kept, kind)
+            if self.rows is not None:
+                results[0] = self.rows.leave(results[0])
             if self.ends is not None:
                 results[0] = self.ends.cut(results[0], env)
             refusal = None if self.within is None else self._refusal(results[0], given)
@@ -146,6 +157,22 @@ class Program:
             register = getattr(leaves[target] if type(target) is int else target, how)
             register(*([] if hook is None else [hook]))
         return result
+
+    def _of_all(self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]) -> list[Any]:
+        """The inputs for a program that takes tensors on the devices of several processes: all run it together. But if
+        these are the same in all, and it writes to none of them, this process runs it for itself.
+        """
+        effects = self.effects
+        targets = [target for writes in effects.grads or () for target, _ in writes]
+        targets += [i for i, _, _ in effects.args]
+        written = [(leaves[t] if t.__class__ is int else t)._storage for t in targets]
+        if not any(map(is_shared, (*written, *(cell for cell, _, _ in effects.cells)))):
+            own = own_copies(kept)
+            if own is not None:
+                return own
+        if not self.calls or settings.get("AGREE") == "always":
+            agree(self.executable.jaxpr, [*donated, *kept])
+        return kept
 
     def _refusal(self, outs: Sequence[Any], given: tuple[Sequence[Any], Sequence[Any]]) -> Exception | None:
         """The error of a check that failed. The program then gave back what it was given for good, as it was."""
@@ -207,7 +234,12 @@ class Program:
         out = self.results.outputs[0] if self.results.build is None else None
         if type(out) is not Computed or out.shared is not None or out.version:
             return False
-        if not executable.is_narrow or executable.call.needs or executable.pending is not None:
+        if (
+            placed.several
+            or not executable.is_narrow
+            or executable.call.needs
+            or executable.pending is not None
+        ):
             return False
         if not all(isinstance(leaves[i], Tensor) for i in inputs.args):
             return False
@@ -220,7 +252,7 @@ class Program:
             guards.joints,
             guards.twins,
         )
-        return not any((*given, *written, *compared, self.within, self.recording))
+        return not any((*given, *written, *compared, self.within, self.recording, self.rows))
 
 
 class Pass:

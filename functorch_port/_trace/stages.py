@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from .._array import tracing
+from .._array import placed, tracing
 from .._array.refusal import unknown
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
+from .._base import meshes
+from .._run import crossing
 from .._run.opnode import OpNode, with_history
 from .._run.run import run
 from .._tensor.node import FREED, AccumulateGrad, Extras, Hooks, Node, accumulator
@@ -28,6 +30,7 @@ from .._tensor.tensor import Tensor
 from ..autograd._engine import at_edges
 
 if TYPE_CHECKING:
+    from .across import StageRows
     from .draft import Draft
     from .ends import Ends
     from .handles import Made
@@ -66,6 +69,7 @@ class Stage:
         backward: the jitted walk; it returns the gradients, and whether checks of values failed.
         errors: those of the checks.
         hidden: whether hooks are part of the walk.
+        rows: how it runs in all processes, if each computes with tensors of its own.
         extras: the hooks of the node it stands for.
     """
 
@@ -85,6 +89,7 @@ class Stage:
         self.backward: Any = None
         self.errors: list[Callable[..., Exception]] = []
         self.hidden = False
+        self.rows: StageRows | None = None
 
     def hooks(self) -> Extras | None:
         """The hooks for the node of a call; the first one's are those that the trace registered."""
@@ -216,10 +221,15 @@ class Recording:
         for target, flag in flags:
             if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
                 (leaves[target] if type(target) is int else target)._requires_grad = True
-        boundary = [
-            _edge(leaves[what] if kind == "arg" else made[what] if kind == "made" else what)
+        tensors = [
+            leaves[what] if kind == "arg" else made[what] if kind == "made" else what
             for kind, what in self.boundary
         ]
+        boundary = [_edge(tensor) for tensor in tensors]
+        for k, i in enumerate(self.inputs if placed.several else ()):
+            sharding = placed.sharding_of(tensors[k]._storage)
+            if i is not None and placed.is_shared(tensors[k]._storage) and not meshes.is_global(values[i]):
+                boundary[k] = crossing.of_own_copy(boundary[k], sharding)
         nodes: list[ProgramNode] = []
         for stage in self.stages:
             edges = [
@@ -477,6 +487,8 @@ def _trace_part(
             found = [None if end is None else g for g, end in zip(found, targets, strict=True)]
         else:
             found = at_edges([place for place, _ in there], grads, targets)
+        if overlay.across is not None:
+            found = [_arriving(overlay, end, g) for end, g in zip(targets, found, strict=True)]
         stage.reached = [g is not None for g in found]
         arrays = [g.to_dense()._value if isinstance(g, Tensor) else g for g in found if g is not None]
         return [*arrays, *(check.flag() for check in overlay.checks or ())]
@@ -502,6 +514,20 @@ def _trace_part(
     stage.edges = [None if end is None else ends[end] for end in targets]
     stage.jaxpr = closed.jaxpr
     stage.residuals = [add(value) for value in closed.consts]
+
+
+def _arriving(overlay: Overlay, edge: Any, grad: Any) -> Any:
+    """The gradient that arrives at a tensor outside of the program, where processes have tensors of their own."""
+    tensor = overlay.edges.get(edge)
+    if grad is None or tensor is None or not placed.is_shared(tensor._storage):
+        return grad
+    if tensor._storage not in overlay.across.averaged:
+        raise NotImplementedError(
+            "a compiled function of several processes with tensors of each, whose result is differentiated by a tensor "
+            f"of shape {list(tensor.shape)} that is on the devices of all: only parameters of a module under "
+            "DistributedDataParallel have the mean of the gradients. Or give global tensors (DTensor.from_local)"
+        )
+    return overlay.across.mean(grad.to_dense()._value if isinstance(grad, Tensor) else grad)
 
 
 def _form(aval: Any) -> tuple[Any, Any]:

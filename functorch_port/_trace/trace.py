@@ -15,7 +15,7 @@ from .._array.joint import Part
 from .._array.sizes import NeedsSize, SmallSize, size_key
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber, plain_math, symbolic_math
-from .._base import alive, collector, inside, modes
+from .._base import alive, collector, inside, meshes, modes
 from .._base.sizes import evaluated
 from .._tensor.node import FREED
 from .._tensor.node import _sequence as node_sequence
@@ -25,6 +25,7 @@ from .._tensor.tree import flatten, flatten_call, unflatten
 from .._tensor.view import View, laid_out
 from . import checking
 from . import padding_rules as _rules  # noqa: F401
+from .across import of_all
 from .assemble import assemble
 from .collect import collect, collect_guards
 from .draft import Draft
@@ -302,7 +303,8 @@ def _trace_once(
         avals = [aval(c.aval()) for c in cells]
         if sizes is not None and symbols is not None:
             avals = sizes.avals(avals, cells, call_leaves, symbols)
-        closed = jax.make_jaxpr(run)(avals, number_avals, [aval(leaves[i]) for i in arrays])
+        axes = [(meshes.PROCESS, jax.process_count())] if jax.process_count() > 1 else None
+        closed = jax.make_jaxpr(run, axis_env=axes)(avals, number_avals, [aval(leaves[i]) for i in arrays])
         traced, ends = closed, None
         if symbols is not None:
             if any(size_key(name) in overlay.fixed for name in symbols.now):
@@ -322,8 +324,12 @@ def _trace_once(
     collect_guards(draft, overlay, optimizers, slots, arguments)
     closed = checking.sort_out(draft, overlay, closed, cells, arrays, arguments, traced)
     numbers = [(n, n[1], plain[n]) for n in arg_numbers]
+    rows = None
+    if overlay.across is not None:
+        with tracing.x64():
+            closed, rows = of_all(draft, overlay, closed, cells, names, arrays, arguments)
     program = assemble(
-        draft, overlay, closed, cells, names, arrays, numbers, arguments, keep_grads, sizes, ends
+        draft, overlay, closed, cells, names, arrays, numbers, arguments, keep_grads, sizes, ends, rows
     )
     arguments.clear()  # JAX may keep `run`, and with it what it refers to
     return program, FirstCall(draft.fill, draft.kept, draft.why_once, draft.changes_containers)

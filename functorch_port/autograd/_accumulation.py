@@ -10,6 +10,7 @@ import jax
 from .._array import placed, tracing
 from .._array.value import HOST
 from .._base.quiet import quietly
+from .._run import crossing
 from .._tensor.tensor import Tensor, wrap
 
 __all__ = ["accumulate", "array_of", "check_shapes", "summed", "tensor_of"]
@@ -62,6 +63,14 @@ def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None
 
 def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
     old = variable._get_grad()
+    across = tracing.overlay.across if tracing.overlay else None
+    if across is not None and variable._storage in across.averaged:
+        total = _arriving(across, variable, None if old is None else old._look(), value, create_graph)
+        if old is None:
+            variable._set_grad(tensor_of(total).detach())
+        else:
+            old._set_value(total)
+        return
     if placed.sharding_of(variable._storage) is not None and not create_graph:
         value = _as_placed(variable, value)
     if old is None:
@@ -78,10 +87,21 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         old._set_value(summed(old._look(), array_of(value)))
 
 
+def _arriving(across: Any, variable: Tensor, old: Any, value: Any, create_graph: bool) -> Any:
+    """The gradient in a program of several processes, each of which has computed ``value`` for itself."""
+    if create_graph or (isinstance(value, Tensor) and value.is_sparse):
+        raise NotImplementedError(
+            "sparse gradients, and create_graph=True, in a compiled function of several processes: call it uncompiled"
+        )
+    return across.arriving(variable, old, array_of(value))
+
+
 def _as_placed(variable: Tensor, value: Any) -> Any:
     """A gradient where its tensor is, which may be on several devices."""
     if isinstance(value, Tensor):
         if value.is_sparse:
             return value
         value = value._value
+    if not tracing.overlay and placed.is_shared(variable._storage):
+        value = crossing.mean(value, placed.sharding_of(variable._storage))
     return wrap(placed.like(variable._storage, value))

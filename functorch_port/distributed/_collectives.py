@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from functorch_port._array import tracing
 from functorch_port._tensor.tensor import Tensor
 
 from ._arguments import (
@@ -25,6 +26,7 @@ from ._arguments import (
 )
 from ._group import ProcessGroup, Work, described
 from ._groups import group_of, root_of
+from ._programs import on_rank
 from ._reduce_op import ReduceOp
 from ._store import DistBackendError
 
@@ -101,7 +103,9 @@ def reduce(
     kind, factor = reduction_of(op, tensor, pg, "reduce")
     pg.agree(f"reduce({kind}, dst={root}) of {described(tensor)}")
     row = pg.compute(tensor, "reduce", kind, factor, row=flat(tensor))
-    if pg.rank() == root:
+    if tracing.overlay:
+        row = on_rank(root, row, flat(tensor))
+    if tracing.overlay or pg.rank() == root:
         fill([tensor], [row])
     return _work("reduce", [tensor], row, async_op)
 
@@ -124,7 +128,7 @@ def broadcast(
     root = root_of(pg, src, group_src, "src", "broadcast")
     pg.agree(f"broadcast(src={root}) of {described(tensor)}")
     row = pg.compute(tensor, "broadcast", root, row=flat(tensor))
-    if pg.rank() != root:
+    if tracing.overlay or pg.rank() != root:
         fill([tensor], [row])
     return _work("broadcast", [tensor], row, async_op)
 
@@ -355,6 +359,10 @@ def _all_to_all(
 ) -> list[Any]:
     """Exchange parts, of any sizes, by rows as long as the longest part of any process."""
     sent = [len(part) for part in parts]
+    if tracing.overlay and len({*sent, *received}) > 1:
+        raise NotImplementedError(
+            f"{name} of parts of different sizes in a compiled function: call it outside"
+        )
     sizes = pg.agree(f"{name} of {str(like.dtype).removeprefix('torch.')}", [sent, received])
     for source, (theirs, _) in enumerate(sizes):
         for target, (_, expected) in enumerate(sizes):

@@ -10,9 +10,10 @@ from typing import Any
 
 import jax
 
-from functorch_port._array import tracing
-from functorch_port._base import progress
+from functorch_port._array import placed, tracing
+from functorch_port._base import meshes, progress
 from functorch_port._tensor.tensor import Tensor, wrap
+from functorch_port._trace.across import Across
 
 from . import _programs
 from ._connection import Connection, _after_another
@@ -78,6 +79,8 @@ class Work:
 
 def _settle(name: str, arrays: list[Any]) -> None:
     """Wait for arrays of a collective."""
+    if tracing.overlay:
+        return
     progress.made(f"waiting in {name}")
     try:
         jax.block_until_ready(arrays)
@@ -143,6 +146,8 @@ class ProcessGroup:
         Raises:
             DistBackendError: another process calls something else, has ended, or does not come in time.
         """
+        if tracing.overlay:
+            return [extra] * self.size()  # the programs are compared when they are first run
         self._calls += 1
         if self.size() == 1:
             return [extra]
@@ -166,6 +171,8 @@ class ProcessGroup:
 
     def compute(self, like: Tensor, kind: str, *how: Any, row: Any) -> Any:
         """What a program of `_programs` gives of the rows of all processes."""
+        if tracing.overlay:
+            return _programs.in_trace(kind, *how, row=jax.numpy.asarray(row), size=self.size())
         platform = "cpu" if like.device.type == "cpu" else jax.default_backend()
         if platform not in self._meshes:
             self._meshes[platform] = _programs.mesh_of(tuple(self._ranks), platform)
@@ -190,7 +197,7 @@ def value_of(tensor: Tensor) -> Any:
     if tensor.device.type == "meta":
         raise NotImplementedError("collectives of tensors on the meta device, which have no data")
     value = tensor._look()
-    if not getattr(value, "is_fully_addressable", True):
+    if meshes.is_global(value) or placed.is_shared(tensor._storage):
         raise NotImplementedError(
             "a collective of a tensor that is a global array: it has the values of all processes already. Reduce it "
             "with torch's operations (sum, mean), or pass the part of this process"
@@ -208,18 +215,34 @@ def described(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{[*tensor.shape]}"
 
 
-def refuse_in_traces(name: str) -> None:
-    """Refuse a collective of processes while a function is compiled or transformed.
+#: what can be a part of a program of all processes: what each computes does not depend on its rank
+_IN_PROGRAMS = (
+    "all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter",
+    "reduce_scatter_tensor", "all_to_all", "all_to_all_single",
+)  # fmt: skip
+
+
+def note_in_traces(name: str, group: Any) -> None:
+    """A collective of processes: if a function is compiled now, its program becomes one of all processes.
 
     Raises:
-        NotImplementedError: something is being traced.
+        NotImplementedError: it cannot be part of that; or something else is being traced.
     """
-    if tracing.overlay or tracing.in_jax():
+    if not tracing.overlay and not tracing.in_jax():
+        return
+    overlay = tracing.current()
+    is_program = overlay is not None and not overlay.transforms and overlay.local and overlay.symbols is None
+    if name not in _IN_PROGRAMS or not is_program:
         raise NotImplementedError(
             f"torch.distributed.{name} in a compiled or transformed function: call it outside, between two compiled "
-            "functions, or give the function global arrays (parameters replicated, batch sharded over a mesh), from "
-            "which XLA makes the collectives itself"
+            f"functions. Compiled functions (of fixed sizes) may call {', '.join(_IN_PROGRAMS)}"
         )
+    if isinstance(group, ProcessGroup) and group._ranks != [*range(jax.process_count())]:
+        raise NotImplementedError(
+            f"torch.distributed.{name} of some of the processes in a compiled function: call it outside"
+        )
+    if overlay.across is None and jax.process_count() > 1:
+        overlay.across = Across(meshes.of_processes(jax.devices()))
 
 
 def new_tensor(array: Any) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from . import _connection
-from ._group import ProcessGroup, refuse_in_traces
+from ._group import ProcessGroup, note_in_traces
 from ._reduce_op import Backend
 from ._store import Store
 from .constants import default_pg_timeout
@@ -190,7 +190,7 @@ def is_outside(group: Any) -> bool:
 def group_of(group: ProcessGroup | None, name: str) -> ProcessGroup | None:
     """The group to work in; None, with a warning, if this process is not in it."""
     world = default_group()
-    refuse_in_traces(name)
+    note_in_traces(name, group)
     if group is None:
         return world
     if is_outside(group):

@@ -16,11 +16,12 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from functorch_port._array import tracing
-from functorch_port._base import memory
+from functorch_port._base import memory, meshes
 
-__all__ = ["mesh_of", "run"]
+__all__ = ["in_trace", "mesh_of", "on_rank", "run"]
 
-_AXIS = "rank"
+#: as in the programs that `compile` makes
+_AXIS = meshes.PROCESS
 _ROWS = PartitionSpec(_AXIS)
 
 
@@ -50,6 +51,16 @@ def _as_row(x: Any) -> Any:
 @jax.jit
 def _without_row(x: Any) -> Any:
     return x[0]
+
+
+def in_trace(kind: str, *how: Any, row: Any, size: int) -> Any:
+    """The same in the program of all processes that is being traced."""
+    return _KINDS[kind](*how, row, size=size)
+
+
+def on_rank(rank: int, here: Any, elsewhere: Any) -> Any:
+    """In a trace: one array in one process, another in the others."""
+    return jnp.where(lax.axis_index(_AXIS) == rank, here, elsewhere)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -12,16 +12,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
+import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._array import placed
 from .._array.storage import Storage
+from .._tensor import tree
 from .._tensor.tensor import Tensor
 from ..nn._module import Module
+from ..nn.parallel import _border
 from .device_mesh import DeviceMesh, mesh_of
 from .tensor._api import moved
 
-__all__ = ["axis_rules", "constrain", "shard", "use_mesh"]
+__all__ = ["axis_rules", "constrain", "from_process_batch", "shard", "use_mesh"]
 
 T = TypeVar("T", Tensor, Module)
 
@@ -150,6 +153,42 @@ def constrain(x: Tensor, spec: PartitionSpec, mesh: DeviceMesh | Mesh | None = N
     """
     sharding = _sharding(spec, mesh_of(mesh))
     return moved(x, sharding, sharding)
+
+
+def from_process_batch(
+    batch: Any, spec: PartitionSpec | None = None, mesh: DeviceMesh | Mesh | None = None
+) -> Any:
+    """The global batch of which each process has loaded a part, say by a `DataLoader` with a `DistributedSampler`.
+
+    Args:
+        batch: tensors in nested containers, of equal sizes in all processes; in one process the whole batch.
+        spec: how the whole lies; unless given, the rows are split over all axes of the mesh.
+        mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` unless given.
+
+    Raises:
+        ValueError: the processes have parts of different shapes, or the devices cannot share the rows equally.
+
+    Example:
+        >>> import jax
+        >>> import functorch_port as torch
+        >>> from functorch_port.distributed.sharding import from_process_batch
+        >>> mesh = jax.make_mesh((1,), ("data",))
+        >>> from_process_batch({"x": torch.ones(2, 3)}, mesh=mesh)["x"].placements
+        (Shard(dim=0),)
+    """
+    on = mesh_of(mesh)
+    sharding = _sharding(PartitionSpec(on.axes) if spec is None else spec, on)
+
+    def whole(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor) or not leaf.dim():
+            return leaf
+        return (
+            moved(leaf, sharding, sharding)
+            if jax.process_count() == 1
+            else _border.joined(leaf, sharding, on)
+        )
+
+    return tree.map(whole, batch)
 
 
 def _sharding(spec: Any, mesh: DeviceMesh) -> NamedSharding:

@@ -164,6 +164,7 @@ class Level:
     transforms = True
     rebinds = False
     local = False
+    across = None
 
     def __init__(
         self,

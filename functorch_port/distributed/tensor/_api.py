@@ -174,6 +174,10 @@ class DTensor(metaclass=_Kind):
             )
         mesh = mesh_of(device_mesh)
         sharding = sharding_for(mesh, placements, local_tensor.dim())
+        if tracing.overlay and jax.process_count() > 1:
+            raise NotImplementedError(
+                "DTensor.from_local in a compiled function of several processes: make the tensor before the call"
+            )
         if jax.process_count() == 1:
             return moved(local_tensor, sharding, sharding, mesh)
         return _border.joined(local_tensor, sharding, mesh)
@@ -235,8 +239,16 @@ def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
 
 
 def _to_local(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
-    """The part of this process: of all its devices together. In `compile` it is the whole tensor still."""
+    """The part of this process: of all its devices together. In `compile` it is the whole tensor still.
+
+    Raises:
+        NotImplementedError: in `compile` in several processes, where the tensor is split over them.
+    """
     own = _of(tensor, "to_local")
+    if tracing.overlay and not own.is_fully_addressable and not own.is_fully_replicated:
+        raise NotImplementedError(
+            "to_local() of a tensor that is split over the processes, in a compiled function: call it after that"
+        )
     if jax.process_count() == 1 or tracing.overlay:
         return tensor.view_as(tensor)
     return _border.own_part(tensor, own)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..._base import contexts, dtypes
+from ..._run import sums
+from ..._run.bind import function
 from ..._tensor.creation import empty, ones, tensor, zeros
+from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -215,8 +218,37 @@ class SyncBatchNorm(_BatchNorm):
         self.process_group = process_group
 
     def forward(self, input: Tensor) -> Tensor:
+        if (self.training or self.running_mean is None) and sums.is_own(input):
+            return self._of_all(input)
         with contexts.state.having(parts=1):
             return super().forward(input)
+
+    def _of_all(self, input: Tensor) -> Tensor:
+        """With the statistics of the batches of all processes, which may have different sizes."""
+        self._check_input_dim(input)
+        counting = self.training and self.track_running_stats and self.num_batches_tracked is not None
+        momentum = self._momentum_now(counting)
+        if counting:
+            self.num_batches_tracked.add_(1)
+        dims = [d for d in range(input.dim()) if d != 1]
+        shape = [1, -1] + [1] * (input.dim() - 2)
+        kind = dtypes.float64 if input.dtype == dtypes.float64 else dtypes.float32
+        x = input.to(kind)
+        totals = sums.summed(function("cat")([x.sum(dims), tensor([x.numel() / x.shape[1]], dtype=kind)]))
+        count, mean = totals[-1:], totals[:-1] / totals[-1:]
+        centred = x - mean.reshape(shape)
+        var = sums.summed(centred.square().sum(dims)) / count
+        if self.training and self.running_mean is not None:
+            with no_grad():
+                unbiased = var * count / (count - 1)
+                for own, now in ((self.running_mean, mean), (self.running_var, unbiased)):
+                    own.copy_(own * (1 - momentum) + now * momentum)
+        out = centred * (var + self.eps).rsqrt().reshape(shape)
+        if self.weight is not None:
+            out = out * self.weight.reshape(shape)
+        if self.bias is not None:
+            out = out + self.bias.reshape(shape)
+        return out.to(input.dtype)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:

@@ -13,18 +13,19 @@ from jax.sharding import Mesh
 
 from ..._base import meshes
 from .._module import Module
-from . import _border
+from . import _replicas
 from ._batch import replicate, row, run
+from ._join import Join, Joinable, JoinHook
 
 __all__ = ["DistributedDataParallel"]
 
 
-class DistributedDataParallel(Module):
+class DistributedDataParallel(Module, Joinable):
     """Wrapper of a module that is on all devices; each computes with its part of the batch.
 
-    In several processes ``model(x)`` takes the batch of each process and gives its result, as in PyTorch: the model
-    computes with the batches of all, one after the other, and gradients are means over the processes. A function under
-    `compile` is to be given global tensors there (``DTensor.from_local(x, mesh, [Shard(0)])``).
+    In several processes ``model(x)`` takes the batch of each process and gives its result, as in PyTorch: a process
+    computes with its own copies of the parameters, and gradients are means over the processes. Under `compile` one
+    program of all processes does so. What is global (``DTensor.from_local(x, mesh, [Shard(0)])``) is computed together.
 
     A single process drives all devices: ``model(x)`` takes the whole batch, splits dimension 0 of the tensors with as
     many rows as the first one over the devices, and gives the whole result. A batch that has no equal parts, as the
@@ -40,14 +41,13 @@ class DistributedDataParallel(Module):
             batched_grad_copy, forward_sync_buffers, skip_all_reduce_unused_params: how PyTorch communicates, which
             changes no number: XLA has its own ways.
         process_group: must be None, or the group of all processes.
-        find_unused_parameters, static_graph: nothing to find: parameters without a gradient keep None.
+        find_unused_parameters, static_graph: nothing to find: parameters without a gradient in any process keep None.
         device_mesh: a mesh of one dimension, by default all devices.
         delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision: must be None.
 
     Raises:
         RuntimeError: no parameter requires a gradient.
         NotImplementedError: for what must be None.
-        ValueError: the processes give batches of different shapes.
 
     Example:
         >>> import functorch_port as torch
@@ -82,6 +82,9 @@ class DistributedDataParallel(Module):
         forward_sync_buffers: bool | None = None,
     ) -> None:
         super().__init__()
+        Joinable.__init__(self)
+        self.process_group = process_group
+        self._divide_by_initial_world_size = True
         if process_group is not None and device_mesh is not None:
             raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
         for name, value in (
@@ -115,13 +118,19 @@ class DistributedDataParallel(Module):
         #: in several processes, the devices of each
         self.processes = None
         if jax.process_count() > 1:
-            self.processes = self.devices = _border.by_process(self.devices)
+            self.processes = self.devices = meshes.of_processes(self.devices.devices.flat)
             self.axes = tuple(self.devices.axis_names)
         replicate([t for name, t in tensors if name not in ignored], self.devices, init_sync)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.processes is not None:
-            return _border.across(self.module, inputs, kwargs, self.processes)
+            active = Join.notify_join_context(self) if self._join_config.enable else None
+            sync, joining = self.require_backward_grad_sync, None
+            if active is not None:
+                count = len(self.processes.devices)
+                by = count if self._divide_by_initial_world_size else len(active)
+                joining = _replicas.Joining(active, by)
+            return _replicas.run(self.module, self.processes, sync, joining, inputs, kwargs)
         return run(self.module, self.devices, self.axes, inputs, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -154,21 +163,44 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    @contextmanager
     def join(
         self,
         divide_by_initial_world_size: bool = True,
         enable: bool = True,
         throw_on_early_termination: bool = False,
-    ) -> Iterator[None]:
-        """Changes nothing in one process, which has as many batches as it has.
+    ) -> Join:
+        """``with ddp.join():`` the processes may have different numbers of batches.
 
-        Raises:
-            NotImplementedError: several processes.
+        One that has no more adds zeros to the gradients of the others. At the end all get the model, and the state of
+        its optimizers, of one that had most batches.
+
+        Args:
+            divide_by_initial_world_size: divide gradients by the number of processes; else by that of those that have
+                batches.
+            enable: False does nothing.
+            throw_on_early_termination: raise an error in all processes when one has no batches left.
         """
-        if self.processes is not None and enable:
-            _refuse("join()", "give all processes as many batches of one size (DistributedSampler does)")
-        yield
+        return Join(
+            [self],
+            enable,
+            throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
+        )
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What a process does that has no batches left (see `join`)."""
+        self._divide_by_initial_world_size = kwargs.get("divide_by_initial_world_size", True)
+        return _Following(self)
+
+    @property
+    def join_device(self) -> Any:
+        """The device of the process."""
+        return next(self.parameters()).device
+
+    @property
+    def join_process_group(self) -> Any:
+        """None: all processes."""
+        return self.process_group
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
         """Not supported.
@@ -188,6 +220,18 @@ class DistributedDataParallel(Module):
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Sequence[str]) -> None:
         module._ddp_params_and_buffers_to_ignore = names  # type: ignore[assignment]
+
+
+class _Following(JoinHook):
+    def __init__(self, ddp: DistributedDataParallel) -> None:
+        self.ddp = ddp
+
+    def main_hook(self) -> None:
+        _replicas.follow(self.ddp.module, self.ddp.processes)  # type: ignore[arg-type]
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        if self.ddp.processes is not None:
+            _replicas.finish(self.ddp.module, self.ddp.processes, is_last_joiner)
 
 
 def _refuse(what: str, instead: str) -> NoReturn:

@@ -1,0 +1,76 @@
+"""Tensors of one process that meet tensors on the devices of all.
+
+What is the same in all processes is there in each: a process computes with its own copy, and has the result for itself.
+Its gradient is then the mean over the processes, as `DistributedDataParallel` has it. What is split over the processes
+is computed with by all: a tensor of one process that meets it has to be the same in all, which is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from .._array import placed, together
+from .._array.value import HOST, LAZY
+from .._base import agreement, meshes
+from .._tensor.node import Edge, Node
+from .._tensor.tensor import Tensor
+
+__all__ = ["joined", "mean", "of_own_copy"]
+
+
+def joined(name: str, values: list[Any], edges: list[Edge], dyn: Sequence[Any]) -> None:
+    """Change the values of an operation, and where their gradients go, so that all are of one process or of all."""
+    wide = [i for i, v in enumerate(values) if meshes.is_global(v)]
+    own = [i for i, v in enumerate(values) if i not in wide and _is_array(v)]
+    if not wide or not own:
+        return
+    if all(values[i].is_fully_replicated for i in wide):
+        for i in wide:
+            edges[i] = of_own_copy(edges[i], values[i].sharding)
+            values[i] = together.own_copy(values[i])
+        return
+    for i in own:
+        _check(name, values[i], dyn[i])
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, jax.Array) or value.__class__ in HOST or value.__class__ in LAZY
+
+
+def _check(name: str, value: Any, given: Any) -> None:
+    """Refuse what is not the same in all processes."""
+    what = f"{name}: a tensor of one process, of shape {list(value.shape)}, meets one that is split over the processes."
+    instead = "Make it global with DTensor.from_local(x, mesh, placements)"
+    if isinstance(given, Tensor) and given._requires_grad:
+        raise NotImplementedError(f"{what} It requires a gradient, which would be of all. {instead}")
+    agreement.check({f"{what} {instead}; else it": [value.array() if value.__class__ in LAZY else value]})
+
+
+def of_own_copy(edge: Edge, sharding: Any) -> Edge:
+    """Where the gradient of a process's copy of a tensor goes, whose own goes to ``edge``."""
+    return None if edge is None else (OwnCopyBackward(edge, sharding), 0)
+
+
+def mean(value: Any, sharding: Any) -> Any:
+    """The mean over the processes of a gradient of a tensor that has this sharding; one of all stays as it is."""
+    if meshes.is_global(value):
+        return value
+    (found,) = together.summed([value], meshes.of_processes(sharding.device_set), jax.process_count())
+    return placed.brought(found, sharding)
+
+
+class OwnCopyBackward(Node):
+    """The node of a process's copy of a tensor that is the same in all: the mean of the gradients goes on."""
+
+    __slots__ = ("sharding",)
+
+    def __init__(self, edge: Edge, sharding: Any) -> None:
+        super().__init__((edge,))
+        self.sharding = sharding
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        values = [g._look() if isinstance(g, Tensor) else g for g in grads]
+        return [None if v is None else mean(v, self.sharding) for v in values]

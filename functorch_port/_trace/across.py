@@ -1,0 +1,599 @@
+"""Programs in which each process computes with tensors of its own, beside some that are the same in all.
+
+A function that calls a module under `DistributedDataParallel`, or a collective of `torch.distributed`, is traced as its
+process runs it: with the sizes of that process. `of_all` makes of the trace a program of all processes, by
+`jax.shard_map`. What a process has for itself is a row of a global array there (`Rows`). What is placed on the devices
+of all is the same in all, and has to stay so: `_made_of` follows each value through the program, and what would make it
+differ is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from .._array import placed, together, tracing
+from .._array.storage import Storage
+from .._base import agreement, inside, memory, meshes, settings
+from .._base.jaxprs import is_literal, pruned, uses, walk
+from .._base.meshes import PROCESS
+from .._tensor.tensor import Tensor
+from .places import Arguments
+
+if TYPE_CHECKING:
+    from .draft import Draft
+    from .overlay import Overlay
+    from .stages import Stage
+
+__all__ = ["Across", "Rows", "StageRows", "agree", "of_all", "order_of", "own_copies"]
+
+_ROWS, _ALL = PartitionSpec(PROCESS), PartitionSpec()
+#: what has the same result in all processes
+_REDUCED = frozenset({"psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant"})
+
+
+@dataclass
+class Across:
+    """What a trace knows of the processes.
+
+    Attributes:
+        mesh: made by `meshes.of_processes`.
+        averaged: Storages whose gradients are means over the processes; and whether they are to be that now.
+        first: those that get what the first process has for them.
+        partial: tensors whose gradient is no mean yet.
+    """
+
+    mesh: Mesh
+    averaged: dict[Storage, bool] = field(default_factory=dict)
+    first: dict[Storage, None] = field(default_factory=dict)
+    partial: set[Tensor] = field(default_factory=set)
+
+    def mean(self, value: Any) -> Any:
+        """The mean of what the processes have."""
+        return lax.pmean(value, PROCESS)
+
+    def of_first(self, value: Any) -> Any:
+        """What the first process has."""
+        here = lax.axis_index(PROCESS) == 0
+        return lax.psum(jnp.where(here, value, jnp.zeros_like(value)), PROCESS).astype(value.dtype)
+
+    def arriving(self, tensor: Tensor, old: Any, value: Any) -> Any:
+        """The gradient of a tensor, where ``value`` is added to ``old``, or to none."""
+        total = value if old is None else old + value
+        sync = self.averaged.get(tensor._storage)
+        if sync is None:
+            return total
+        if not sync:
+            self.partial.add(tensor)
+            return total
+        if tensor in self.partial:
+            self.partial.discard(tensor)
+            return self.mean(total)
+        value = self.mean(value)
+        return value if old is None else old + value
+
+
+class Rows:
+    """Which inputs and outputs of a program are of a process itself: they are its rows of global arrays.
+
+    Args:
+        mesh: the devices, a row for each process.
+        ins: of each input "row", "split" (over the devices of the process, too), "same", or "global" as it is.
+        outs: of each output "row", "same", or "kept" as it is.
+        order: of each output where it stands among them, the same in all processes.
+        text: tells this program from others.
+        shared: the names of the inputs that are to be the same in all processes, by position.
+        flag: which output says whether those that are small differ; -1 if none does.
+    """
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        ins: Sequence[str] = (),
+        outs: Sequence[str] = (),
+        order: Sequence[int] = (),
+        text: str = "",
+        shared: dict[int, str] | None = None,
+        flag: int = -1,
+    ) -> None:
+        self.mesh, self.ins, self.outs, self.order, self.text = mesh, ins, outs, order, text
+        self.shared, self.flag = shared or {}, flag
+        #: the latest flags
+        self.flags: list[Any] = []
+        self.agreed = False
+
+    def moved(self, ins: Sequence[int], draws: int, outs: Sequence[int]) -> Rows:
+        """The same with other orders of inputs and outputs, of which these list the numbers, and draws at the end."""
+        shared = {k: self.shared[i] for k, i in enumerate(ins) if i in self.shared}
+        kinds = [*(self.ins[i] for i in ins), *["row"] * draws]
+        flag = outs.index(self.flag) if self.flag >= 0 else -1
+        return Rows(self.mesh, kinds, [self.outs[i] for i in outs], (), self.text, shared, flag)
+
+    def enter(self, values: Sequence[Any], start: int) -> list[Any]:
+        """Inputs of the program, those from ``start`` on, for values of a call."""
+        found = [self.entered(v, kind) for v, kind in zip(values, self.ins[start:], strict=True)]
+        if not self.agreed or settings.get("AGREE") == "always":
+            asked: dict[str, list[Any]] = {_PROGRAM: [self.text]}
+            asked |= {
+                f"{name}, of a compiled function": [values[k - start]] for k, name in self.shared.items()
+            }
+            agreement.check(asked)
+            self.agreed = True
+        if len(self.flags) > _BEHIND and self.flags.pop(0).item():  # the same call in all processes
+            raise ValueError(
+                f"{_BEHIND + 1} calls of a compiled function ago this was not the same in all processes: "
+                f"{', '.join(self.shared.values())}. What it computed differs since then"
+            )
+        return found
+
+    def entered(self, value: Any, kind: str) -> Any:
+        """A value of this process as the program takes it."""
+        if kind == "global" or meshes.is_global(value):
+            return value
+        if not hasattr(value, "shape"):
+            return value
+        if getattr(value, "weak_type", False):
+            return value.item()  # a number
+        if kind == "same":
+            return _on_all(value, NamedSharding(self.mesh, _ALL))
+        return together.as_row(value, self.mesh, kind == "split")
+
+    def leave(self, outs: Sequence[Any]) -> list[Any]:
+        """What a process gets of the outputs."""
+        if self.flag >= 0:
+            self.flags.append(together.own_copy(outs[self.flag]))
+        return [self.left(out, kind) for out, kind in zip(outs, self.outs)]
+
+    def left(self, value: Any, kind: str) -> Any:
+        """What a process gets of an output."""
+        if kind == "kept":
+            return value
+        return together.own_copy(value) if kind == "same" else together.of_row(value)
+
+
+def own_copies(values: Sequence[Any]) -> list[Any] | None:
+    """Inputs of a program with this process's copies of what is the same in all; None if something is split."""
+    if not all(v.is_fully_replicated for v in values if meshes.is_global(v)):
+        return None
+    return [together.own_copy(v) if meshes.is_global(v) else v for v in values]
+
+
+def agree(jaxpr: Any, values: Sequence[Any]) -> None:
+    """Compare what the processes run together, and the inputs of this process in it: they have to be the same in all.
+
+    Raises:
+        ValueError: they are not.
+    """
+    if not any(map(meshes.is_global, values)):
+        return
+    asked: dict[str, list[Any]] = {_PROGRAM: [_text(jaxpr, range(len(jaxpr.in_avals)), set())]}
+    own = [v for v in values if not meshes.is_global(v)]
+    asked[_INPUTS] = [np.asarray(v) for v in own]
+    agreement.check(asked)
+
+
+_INPUTS = (
+    "what is of one process among the inputs of a compiled function that computes with tensors of all (make a batch "
+    "global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call DistributedDataParallel's module): it"
+)
+#: so many calls may run at a time before the flag of the first is waited for
+_BEHIND = 2
+_PROGRAM = "what a function compiles to (its code, the sizes and kinds of its tensors, and numbers that are part of it)"
+
+
+def _on_all(value: Any, sharding: NamedSharding) -> Any:
+    """A value that all processes have, on all devices."""
+    host = np.asarray(value)
+    with tracing.x64():
+        return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+
+
+# ---------------------------------------------------------------- which values are the same
+
+
+#: the bit of what differs between processes in any case
+_ANY = 1
+
+
+def _made_of(jaxpr: Any, bits: Sequence[int]) -> list[int]:
+    """Of which inputs of single processes each output is made: bits, from those of constants and inputs."""
+
+    def rule(eqn: Any, ins: list[int]) -> list[int]:
+        name, is_over = eqn.primitive.name, PROCESS in _axes(eqn.params)
+        if name == "optimization_barrier":
+            return ins
+        total = _ANY if is_over and name not in _REDUCED else 0
+        for bits in () if is_over and name in _REDUCED else ins:
+            total |= bits
+        return [total] * len(eqn.outvars)
+
+    return walk(jaxpr, bits, rule, lambda value, aval: 0)
+
+
+def _axes(params: dict[str, Any]) -> Sequence[Any]:
+    found = params.get("axes", params.get("axis_name", ()))
+    return found if isinstance(found, tuple | list) else (found,)
+
+
+# ---------------------------------------------------------------- the program of all
+
+
+def of_all(
+    draft: Draft,
+    overlay: Overlay,
+    closed: Any,
+    cells: Sequence[Storage],
+    names: Sequence[Any],
+    arrays: Sequence[int],
+    arguments: Arguments,
+) -> tuple[Any, Rows]:
+    """The program of all processes for a trace of one.
+
+    Raises:
+        NotImplementedError: a tensor that is split over the processes is part of it, or what is the same in all
+            processes would get values of one.
+    """
+    across: Across = overlay.across
+    mesh = across.mesh
+    jaxpr, live = pruned(closed.jaxpr)
+    closed = closed.replace(jaxpr=jaxpr)
+    used, order = _used(jaxpr, live), order_of(jaxpr)
+    kinds = _kinds(cells, names, arrays, arguments, live)
+    drawn = {id(array) for _, array in overlay.draws}
+    bits = [_ANY if id(c) in drawn else 0 for c in closed.consts]
+    bits += [2 << k if kind in ("row", "split") else 0 for k, kind in enumerate(kinds)]
+    made_of = _made_of(jaxpr, bits)
+    targets = _targets(draft, arguments)
+    changes = {i: change for i, change in _changes(draft, across, targets).items() if made_of[i]}
+    shared = _shared(draft, made_of, cells, kinds, targets, changes)
+    for k in shared:
+        kinds[k] = "same"
+    same = sum(2 << k for k in shared)
+    is_row = [bool(bits & ~same) and i not in targets for i, bits in enumerate(made_of)]
+    within = range(0) if draft.within is None else range(draft.within.index, len(made_of))
+    for i in within:
+        is_row[i] = False
+    numbers = range(len(cells), len(cells) + len(names))
+    watched = [k for k in (*shared, *numbers) if live[k] and jaxpr.invars[k].aval.size <= _SMALL]
+    flag = -1
+    if watched:
+        flag = within.start if within else len(made_of)
+        is_row.insert(flag, False)
+        order.insert(flag, len(order))
+        if draft.within is not None:
+            draft.within.index += 1
+    kept = {*targets, *(i for stage in draft.stages for i in stage.residuals)}
+    new = _spread(overlay, closed, mesh, kinds, used, order, is_row, changes, within, drawn, watched, flag)
+    for stage in draft.stages:
+        stage.rows = StageRows(mesh, [is_row[i] for i in stage.residuals], draft, arguments)
+    return new, Rows(
+        mesh,
+        kinds,
+        ["kept" if i in kept else "row" if row else "same" for i, row in enumerate(is_row)],
+        order,
+        _text(closed, used, drawn),
+        {k: _name(k, cells, names) for k in (*shared, *numbers) if live[k]},
+        flag,
+    )
+
+
+def _kinds(
+    cells: Sequence[Storage],
+    names: Sequence[Any],
+    arrays: Sequence[int],
+    arguments: Arguments,
+    live: list[bool],
+) -> list[str]:
+    kinds = []
+    for cell, is_used in zip(cells, live):
+        value = cell.array() if is_used else None
+        if not placed.is_shared(cell) and not meshes.is_global(value):
+            kinds.append("split" if cell in arguments.cells else "row")
+            continue
+        if value is not None and not value.is_fully_replicated:
+            raise NotImplementedError(
+                f"{_told(cell)} is split over the processes, and the compiled function computes with tensors of one "
+                "process, too: make these global before the call with DTensor.from_local(x, mesh, [Shard(0)])"
+            )
+        kinds.append("global")
+    kinds += ["same"] * len(names)
+    return kinds + ["global" if meshes.is_global(arguments.leaves[i]) else "split" for i in arrays]
+
+
+def _targets(draft: Draft, arguments: Arguments) -> dict[int, Storage]:
+    """The outputs that go to what is the same in all processes."""
+    found = {i: cell for cell, i, _ in draft.cells if placed.is_shared(cell)}
+    found |= {i: cell for cell, i in draft.fill if placed.is_shared(cell)}
+    for target, i in (*draft.grads.computed, *draft.grads.in_place):
+        tensor = arguments.leaves[target] if type(target) is int else target
+        if placed.is_shared(tensor._storage):
+            found[i] = tensor._storage
+    return found
+
+
+def _changes(draft: Draft, across: Across, targets: dict[int, Storage]) -> dict[int, Callable[[Any], Any]]:
+    """What is done at the end to outputs that are to be the same in all processes."""
+    found: dict[int, Callable[[Any], Any]] = {}
+    grads = {t._grad._storage for t in across.partial if t._grad is not None}
+    for i, cell in targets.items():
+        if cell in across.first:
+            found[i] = across.of_first
+        elif cell in grads:
+            found[i] = across.mean
+    for target, i in draft.grads.computed:
+        if target in across.partial:
+            found[i] = across.mean
+    return found
+
+
+def _shared(
+    draft: Draft,
+    made_of: Sequence[int],
+    cells: Sequence[Storage],
+    kinds: Sequence[str],
+    targets: dict[int, Storage],
+    changes: dict[int, Any],
+) -> list[int]:
+    """The inputs of single processes that have to be the same, as values that are the same are made of them."""
+    written = {cell: i for cell, i, _ in draft.cells}
+    wanted = [(i, cell) for i, cell in targets.items() if i not in changes]
+    shared: dict[int, None] = {}
+    while wanted:
+        i, cell = wanted.pop()
+        own = [k for k in range(len(kinds)) if made_of[i] & (2 << k)]
+        if made_of[i] & _ANY or any(kinds[k] == "split" for k in own):
+            raise NotImplementedError(
+                f"{_told(cell)} is the same in all processes, and would get values of one: reduce them before "
+                "(torch.distributed.all_reduce), or compute them in a module under DistributedDataParallel"
+            )
+        for k in own:
+            if k not in shared:
+                shared[k] = None
+                if cells[k] in written:
+                    wanted.append((written[cells[k]], cells[k]))
+    return list(shared)
+
+
+def _told(cell: Storage) -> str:
+    value = cell.held
+    return f"{inside.owner_of(cell) or 'a tensor'} of shape {tuple(value.shape)}"
+
+
+def _name(k: int, cells: Sequence[Storage], names: Sequence[Any]) -> str:
+    if k < len(cells):
+        return _told(cells[k])
+    name = names[k - len(cells)]
+    return f"the number {name[1]!r}" if isinstance(name, tuple) and len(name) > 1 else "a number"
+
+
+def _used(jaxpr: Any, live: Sequence[bool]) -> list[int]:
+    """The inputs in use, in the order of their first use: that of the trace is the garbage collector's, and programs of
+    several processes are to be the same.
+    """
+    first = {variable: k for k, variable in enumerate(uses(jaxpr))}
+    return sorted([k for k, there in enumerate(live) if there], key=lambda k: first.get(jaxpr.invars[k], -1))
+
+
+def order_of(jaxpr: Any) -> list[int]:
+    """Of each output where it stands if they are sorted by where they are computed."""
+    made = {v: k for k, v in enumerate(uses(jaxpr))}
+    made |= {v: k + len(made) for k, v in enumerate([v for eqn in jaxpr.eqns for v in eqn.outvars])}
+    at = [-1 if is_literal(v) else made[v] for v in jaxpr.outvars]
+    ranks = {k: rank for rank, k in enumerate(sorted(range(len(at)), key=at.__getitem__))}
+    return [ranks[k] for k in range(len(at))]
+
+
+def _text(closed: Any, used: Sequence[int], drawn: set[int]) -> str:
+    """What tells a program from others, the same in all processes."""
+    jaxpr, order = closed.jaxpr, order_of(closed.jaxpr)
+    outs = [v for _, v in sorted(zip(order, jaxpr.outvars, strict=True), key=lambda pair: pair[0])]
+    ins = [jaxpr.invars[k] for k in _used(jaxpr, [k in used for k in range(len(jaxpr.invars))])]
+    consts = [np.asarray(c) for c in closed.consts if id(c) not in drawn and not meshes.is_global(c)]
+    text = re.sub(r"0x[0-9a-f]+", "", str(jaxpr.replace(invars=ins, outvars=outs)))
+    return agreement.digest([text, *consts]).hex()
+
+
+_CONSTRAINT = (
+    "a compiled function of several processes with tensors of one process, in which tensors are split over devices: "
+    "make its arguments global before the call with DTensor.from_local(x, mesh, [Shard(0)])"
+)
+
+
+def _of_parts(closed: Any) -> Any:
+    """The program with the number of the process as last input, and without constraints of values that are the same."""
+    jaxpr = closed.jaxpr
+    index = Var(ShapedArray((), np.dtype(np.int32)))
+    source: dict[Any, Any] = {}
+    of = lambda x: x if is_literal(x) else source.get(x, x)
+    eqns = []
+    for eqn in jaxpr.eqns:
+        if any(not is_literal(x) and x in source for x in eqn.invars):
+            eqn = eqn.replace(invars=list(map(of, eqn.invars)))
+        name = eqn.primitive.name
+        if name == "axis_index" and PROCESS in _axes(eqn.params):
+            source[eqn.outvars[0]] = index
+        elif name == "sharding_constraint":
+            if not eqn.params["sharding"].is_fully_replicated:
+                raise NotImplementedError(_CONSTRAINT)
+            source[eqn.outvars[0]] = eqn.invars[0]
+        else:
+            eqns.append(eqn)
+    return closed.replace(
+        jaxpr=jaxpr.replace(invars=[*jaxpr.invars, index], eqns=eqns, outvars=list(map(of, jaxpr.outvars)))
+    )
+
+
+def _mapped(
+    mesh: Mesh, fn: Callable[..., Any], ins: Sequence[bool], outs: Sequence[bool]
+) -> Callable[..., Any]:
+    """A function of a process as one of all; its last argument is the number of the process. Told of each argument and
+    result is whether it is a row.
+    """
+
+    def local(*given: Any) -> list[Any]:
+        values = [x[0] if row else x for x, row in zip(given, (*ins, True), strict=True)]
+        return [y[None] if row else y for y, row in zip(fn(*values), outs, strict=True)]
+
+    specs = [_ROWS if row else _ALL for row in (*ins, True)]
+    run = jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=tuple(specs),
+        out_specs=[_ROWS if row else _ALL for row in outs],
+        axis_names={PROCESS},
+        check_vma=False,
+    )
+    where = NamedSharding(mesh, _ROWS)
+
+    def of_rows(*given: Any) -> list[Any]:
+        found = run(*given, jnp.arange(mesh.shape[PROCESS], dtype=jnp.int32))
+        return [lax.with_sharding_constraint(y, where) if row else y for y, row in zip(found, outs)]
+
+    return of_rows
+
+
+def _spread(
+    overlay: Overlay,
+    closed: Any,
+    mesh: Mesh,
+    kinds: Sequence[str],
+    used: Sequence[int],
+    order: Sequence[int],
+    is_row: Sequence[bool],
+    changes: dict[int, Callable[[Any], Any]],
+    within: range,
+    drawn: set[int],
+    watched: Sequence[int],
+    flag: int,
+) -> Any:
+    """The program of all; it has the inputs of that of one, and rows of global arrays among them."""
+    enters = [k in used and kind in ("row", "split") for k, kind in enumerate(kinds)]
+    draws = [i for i, const in enumerate(closed.consts) if id(const) in drawn]
+    consts = [
+        np.asarray(c) if isinstance(c, jax.Array) and not meshes.is_global(c) else c for c in closed.consts
+    ]
+    parts = _of_parts(closed)
+
+    def one(*given: Any) -> list[Any]:
+        held = list(consts)
+        for i, value in zip(draws, given):
+            held[i] = value
+        values: list[Any] = [np.zeros(a.shape, a.dtype) for a in closed.in_avals]  # nothing uses the others
+        for k, value in zip(used, given[len(draws) :]):
+            values[k] = value
+        found = list(jaxpr_as_fun(parts.replace(consts=held))(*values, given[-1]))
+        for i, change in changes.items():
+            found[i] = change(found[i])
+        for i in within:
+            found[i] = lax.psum(found[i].astype(kind), PROCESS) > 0
+        if watched:
+            found.insert(flag, _differ([values[k] for k in watched], given[-1], mesh.shape[PROCESS], kind))
+        return [found[i] for i in at]
+
+    # that of the gradients: then XLA adds all up in one piece
+    kind = jnp.result_type(
+        *[a.dtype for a in closed.out_avals if jnp.issubdtype(a.dtype, jnp.floating)], jnp.float32
+    )
+
+    at = sorted(range(len(order)), key=order.__getitem__)
+    run = _mapped(mesh, one, [*[True] * len(draws), *(enters[k] for k in used)], [is_row[i] for i in at])
+
+    def whole(*given: Any) -> list[Any]:
+        found = run(*given[: len(draws)], *(given[len(draws) + k] for k in used))
+        return [found[rank] for rank in order]
+
+    def aval(kind: Any, row: bool) -> Any:
+        shape = (mesh.shape[PROCESS], *kind.shape) if row else kind.shape
+        return jax.ShapeDtypeStruct(shape, kind.dtype, weak_type=getattr(kind, "weak_type", False))
+
+    avals = [aval(closed.consts[i], True) for i in draws]
+    stand_ins = {id(closed.consts[i]): np.zeros(a.shape, a.dtype) for i, a in zip(draws, avals)}
+    overlay.draws = [(draw, stand_ins.get(id(array), array)) for draw, array in overlay.draws]
+    traced = jax.make_jaxpr(whole)(*avals, *map(aval, closed.in_avals, enters))
+    ins, count = traced.jaxpr.invars, len(draws)
+    jaxpr = traced.jaxpr.replace(constvars=[*ins[:count], *traced.jaxpr.constvars], invars=ins[count:])
+    return ClosedJaxpr(jaxpr, [*(stand_ins[id(closed.consts[i])] for i in draws), *traced.consts])
+
+
+def _differ(values: Sequence[Any], index: Any, count: int, kind: Any) -> Any:
+    """Whether what is small differs between the processes: their values meet in a sum, each in a place of its own."""
+    own = jnp.stack([jnp.sum(v).astype(kind) for v in values])
+    here = (jnp.arange(count) == index)[:, None]
+    rows = lax.psum(jnp.where(here, own, jnp.zeros_like(own)), PROCESS)
+    return jnp.any((rows != rows[0]) & ~(jnp.isnan(rows) & jnp.isnan(rows[0])))
+
+
+#: elements of what is compared at every call
+_SMALL = 64
+
+
+class StageRows:
+    """How the walk back of a program runs in all processes (see `stages`).
+
+    Args:
+        residuals: which of them are rows.
+    """
+
+    def __init__(self, mesh: Mesh, residuals: Sequence[bool], draft: Draft, arguments: Arguments) -> None:
+        self.mesh, self.residuals = mesh, residuals
+        self.is_global = [
+            placed.sharding_of(_tensor(kind, what, arguments)._storage) is not None
+            if kind != "made"
+            else False
+            for kind, what in draft.boundary
+        ]
+
+    def backward(self, stage: Stage, walk_back: Callable[..., Any]) -> Callable[..., Any]:
+        """`Stage.backward` for a walk of one process."""
+        rows = Rows(self.mesh)
+        same = [edge is not None and edge[0] is None and self.is_global[edge[1]] for edge in stage.edges]
+        programs: dict[Any, Any] = {}
+
+        def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> Any:
+            entered = [rows.entered(g, "row") for g in grads]
+            made = [not is_same for is_same, there in zip(same, stage.reached, strict=True) if there]
+            program = programs.get(given)
+            if program is None:
+                program = programs[given] = self._program(
+                    walk_back, given, len(grads), made, len(stage.errors)
+                )
+            with tracing.x64():
+                found = memory.run(program, (residuals, entered))
+            values = iter(found)
+            gradients = []
+            for is_same, there in zip(same, stage.reached, strict=True):
+                value = next(values) if there else None
+                gradients.append(value if is_same or value is None else rows.left(value, "row"))
+            return gradients, [rows.left(flag, "same") for flag in values]
+
+        return backward
+
+    def _program(
+        self, walk_back: Callable[..., Any], given: Any, count: int, made: Sequence[bool], flags: int
+    ) -> Any:
+        parts = len(self.residuals)
+
+        def one(*values: Any) -> list[Any]:
+            of_one = lambda *v: walk_back(list(v[:parts]), list(v[parts:]), given)
+            closed = jax.make_jaxpr(of_one)(*values[:-1])
+            found = jaxpr_as_fun(_of_parts(closed))(*values)
+            end = len(found) - flags
+            return [*found[:end], *(lax.psum(f.astype(jnp.float32), PROCESS) > 0 for f in found[end:])]
+
+        run = _mapped(self.mesh, one, [*self.residuals, *[True] * count], [*made, *[False] * flags])
+        return jax.jit(lambda residuals, grads: run(*residuals, *grads))
+
+
+def _tensor(kind: str, what: Any, arguments: Arguments) -> Tensor:
+    found: Tensor = arguments.leaves[what] if kind == "arg" else what
+    return found
