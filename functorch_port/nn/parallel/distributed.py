@@ -14,7 +14,8 @@ from jax.sharding import Mesh
 from ..._base import meshes
 from .._module import Module
 from . import _border
-from ._batch import replicate, row, run
+from ._batch import replicate, row
+from ._border import run
 
 __all__ = ["DistributedDataParallel"]
 
@@ -120,8 +121,6 @@ class DistributedDataParallel(Module):
         replicate([t for name, t in tensors if name not in ignored], self.devices, init_sync)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        if self.processes is not None:
-            return _border.across(self.module, inputs, kwargs, self.processes)
         return run(self.module, self.devices, self.axes, inputs, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
