@@ -9,7 +9,9 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["INCOMPATIBLE", "axes_of", "by_process", "is_here", "joined", "mesh_of", "spec_of", "within"]
+__all__ = [
+    "INCOMPATIBLE", "axes_of", "by_process", "is_addressable", "is_here", "joined", "mesh_of", "spec_of", "within",
+]  # fmt: skip
 
 #: part of JAX's text where a program is given arrays on different devices
 INCOMPATIBLE = "incompatible devices"
@@ -41,6 +43,13 @@ def by_process(devices: Iterable[Any]) -> np.ndarray:
     return np.array(sorted(devices, key=lambda device: (device.process_index, device.id)))
 
 
+def is_addressable(value: Any) -> bool:
+    """Whether an array lies in this process alone."""
+    return (
+        not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer) or value.is_fully_addressable
+    )
+
+
 def is_here(value: Any) -> bool:
     """Whether this process has all numbers of an array."""
     return not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated
@@ -55,9 +64,10 @@ def within(mesh: Any) -> Any:
 def joined(error: Exception, args: Any) -> Any:
     """Arguments that a program has refused, with those on one device on all of the mesh that others are on.
 
-    None if that is not why it refused them; and in several processes, where one cannot know what the others have.
+    In several processes they are taken to be the same in all, as JAX does with those that are on no certain device.
+    None if that is not why it refused them.
     """
-    if not isinstance(error, ValueError) or INCOMPATIBLE not in str(error) or jax.process_count() > 1:
+    if not isinstance(error, ValueError) or INCOMPATIBLE not in str(error):
         return None
     arrays = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, jax.Array)]
     wide = [a.sharding for a in arrays if len(a.sharding.device_set) > 1]
@@ -70,6 +80,9 @@ def joined(error: Exception, args: Any) -> Any:
     def moved(leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array) or len(leaf.sharding.device_set) > 1:
             return leaf
-        return jax.device_put(jax.numpy.copy(leaf), everywhere)
+        if everywhere.is_fully_addressable:
+            return jax.device_put(jax.numpy.copy(leaf), everywhere)
+        host = np.asarray(leaf)
+        return jax.make_array_from_callback(host.shape, everywhere, lambda index: host[index])
 
     return jax.tree.map(moved, args)

@@ -75,7 +75,8 @@ def fully_shard(
     Raises:
         ValueError: a mesh of other than one or two dimensions, a scalar parameter, or a container without a forward.
         AssertionError: the module is a unit already.
-        NotImplementedError: a mesh of some of several processes, offloading, or a ``reshard_after_forward`` between 1 and the size.
+        NotImplementedError: a mesh of some of several processes, offloading, or a ``reshard_after_forward`` between 1
+            and the size.
 
     Example:
         >>> import functorch_port as torch

@@ -115,7 +115,7 @@ class Unit:
                     param.data = param.detach().contiguous().clone()
                 if self.border is not None and sharding_of(param._storage) is None and not param.is_meta:
                     axes = [name for entry in sharding.spec for name in meshes.axes_of(entry)]
-                    if agree or _border.different(sharding.mesh, axes) < jax.process_count():
+                    if agree or _border.different(self.jax_mesh, axes) < jax.process_count():
                         param._storage.put(placed.from_process(0, param._storage.look()))
                 placed.place(param._storage, sharding, self.mesh)
         buffers = [b for m in self.members for b in m._buffers.values() if b is not None]

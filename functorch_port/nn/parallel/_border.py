@@ -25,7 +25,9 @@ from ..._tensor.node import Edge, Node
 from ..._tensor.tensor import Tensor, wrap
 from . import _batch
 
-__all__ = ["Border", "across", "border_of", "by_process", "different", "is_global", "joined", "own_part", "run"]
+__all__ = [
+    "Border", "across", "border_of", "by_process", "check_group", "different", "is_global", "joined", "own_part", "run",
+]  # fmt: skip
 
 _PROCESS, _OWN = "process", "own"
 
@@ -56,6 +58,20 @@ def different(mesh: Mesh, axes: Sequence[str]) -> int:
             "mesh so that each process has a part for itself, or several have the same"
         )
     return len(kinds)
+
+
+def check_group(group: Any, name: str) -> None:
+    """Refuse a process group that has not all processes.
+
+    Raises:
+        NotImplementedError: the group has some of them, or is none.
+    """
+    size = getattr(group, "size", None)
+    if group is not None and (size is None or size() != jax.process_count()):
+        raise NotImplementedError(
+            f"{name}: process_group= of some of the processes is not supported: leave it out, or give a device_mesh "
+            "of all devices where that is an argument"
+        )
 
 
 class Border:
@@ -108,7 +124,7 @@ def border_of(mesh: Mesh, axes: tuple[str, ...]) -> Border:
 
 def is_global(tensor: Tensor) -> bool:
     """Whether a tensor lies in several processes."""
-    return not getattr(tensor._look(), "is_fully_addressable", True)
+    return not meshes.is_addressable(tensor._look())
 
 
 @lru_cache(tuning.cached_facts)
@@ -215,7 +231,7 @@ def own_part(tensor: Tensor, sharding: NamedSharding, share: float = 1.0, adds: 
 
 
 def run(module: Any, mesh: Mesh, axes: tuple[str, ...], args: Any, kwargs: Any) -> Any:
-    """A module's result for a batch that is split over axes of a mesh: that of each process, where there are several."""
+    """A module's result for a batch that is split over axes of a mesh; in several processes, each for its own."""
     if jax.process_count() > 1:
         return across(module, args, kwargs, border_of(mesh, axes))
     return _batch.run(module, mesh, axes, args, kwargs)

@@ -47,7 +47,7 @@ class DistributedDataParallel(Module):
 
     Raises:
         RuntimeError: no parameter requires a gradient.
-        NotImplementedError: for what must be None.
+        NotImplementedError: for what must be None, and a group of some processes.
         ValueError: the processes give batches of different shapes.
 
     Example:
@@ -92,6 +92,7 @@ class DistributedDataParallel(Module):
         ):
             if value is not None:
                 _refuse(f"{name}=", "use autocast for mixed precision, and let XLA order the communication")
+        _border.check_group(process_group, "DistributedDataParallel")
         if dim != 0:
             _refuse(f"dim={dim}", "batches are split along dimension 0")
         if not any(p.requires_grad for p in module.parameters()):
