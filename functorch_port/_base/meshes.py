@@ -9,12 +9,18 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from .bounded import Bounded
+from .tuning import tuning
+
 __all__ = [
-    "INCOMPATIBLE", "axes_of", "by_process", "is_addressable", "is_here", "joined", "mesh_of", "spec_of", "within",
+    "INCOMPATIBLE", "axes_of", "by_process", "is_addressable", "is_here", "joined", "made_whole", "mesh_of", "spec_of",
+    "unnamed", "within",
 ]  # fmt: skip
 
 #: part of JAX's text where a program is given arrays on different devices
 INCOMPATIBLE = "incompatible devices"
+#: part of its text where it cannot name how results are split
+UNNAMED = "is incompatible with mesh_shape"
 
 
 def mesh_of(devices: Any, names: Sequence[str]) -> Mesh:
@@ -59,6 +65,25 @@ def within(mesh: Any) -> Any:
     """The mesh for an operation: in a function on parts (`jax.shard_map`), the one that says which axes are taken."""
     around = jax.sharding.get_abstract_mesh()
     return mesh if around.empty else around
+
+
+#: programs whose results XLA splits in a way that the axes of a mesh cannot name -> with results that are not split
+unnamed: Bounded[Any, Any] = Bounded(tuning.cached_facts)
+
+
+def made_whole(fn: Any, error: Exception, args: Any) -> bool:
+    """Whether a jitted function failed with this error because its results are split in a way that has no name.
+
+    Over half of an axis, as rows may be that were reshaped. From now on its results are whole on all devices.
+    """
+    if UNNAMED not in str(error) or fn in unnamed:
+        return False
+    found = [a.sharding for a in jax.tree.leaves(args) if isinstance(a, jax.Array)]
+    mesh = next((s.mesh for s in found if isinstance(s, NamedSharding) and len(s.device_set) > 1), None)
+    if mesh is None:
+        return False
+    unnamed[fn] = jax.jit(lambda *args: fn(*args), out_shardings=NamedSharding(mesh, PartitionSpec()))
+    return True
 
 
 def joined(error: Exception, args: Any) -> Any:

@@ -33,7 +33,16 @@ _PROCESS, _OWN = "process", "own"
 
 
 def by_process(mesh: Mesh) -> Mesh:
-    """The devices of a mesh, a row for each process."""
+    """The devices of a mesh, a row for each process.
+
+    Raises:
+        NotImplementedError: the mesh has devices of some of the processes.
+    """
+    have = len({device.process_index for device in mesh.devices.flat})
+    if have < jax.process_count():
+        raise NotImplementedError(
+            f"the mesh {dict(mesh.shape)} has devices of {have} of {jax.process_count()} processes: give one of all"
+        )
     devices = meshes.by_process(mesh.devices.flat)
     return meshes.mesh_of(devices.reshape(jax.process_count(), -1), (_PROCESS, _OWN))
 
@@ -84,12 +93,6 @@ class Border:
     """
 
     def __init__(self, mesh: Mesh, axes: Sequence[str]) -> None:
-        have = {device.process_index for device in mesh.devices.flat}
-        if len(have) < jax.process_count():
-            raise NotImplementedError(
-                f"the mesh {dict(mesh.shape)} has devices of {len(have)} of {jax.process_count()} processes: give one "
-                "of all of them"
-            )
         self.mesh, self.axes = mesh, tuple(axes)
         self.count = different(mesh, self.axes)
         self._parts = int(np.prod([mesh.shape[name] for name in self.axes]))
