@@ -53,6 +53,8 @@ def run(fn: Any, args: Any, elements: int = 0) -> Any:
     Args:
         elements: of what the program computes besides its results.
     """
+    if meshes.unnamed:
+        fn = meshes.unnamed.get(fn, fn)
     try:
         out = fn(*args)
         outs = out if type(out) is tuple or type(out) is list else (out,)
@@ -70,6 +72,8 @@ def run(fn: Any, args: Any, elements: int = 0) -> Any:
     except Exception as error:
         if (wider := meshes.joined(error, args)) is not None:
             return run(fn, wider, elements)
+        if meshes.made_whole(fn, error, args):
+            return run(fn, args, elements)
         explain(error, args)
         raise
 

@@ -9,9 +9,12 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from .bounded import Bounded
+from .tuning import tuning
+
 __all__ = [
-    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "is_global", "is_here", "joined", "mesh_of",
-    "of_processes", "spec_of", "within",
+    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "is_global", "is_here", "joined", "made_whole", "mesh_of",
+    "of_processes", "spec_of", "unnamed", "within",
 ]  # fmt: skip
 
 #: the axes of `of_processes`
@@ -19,6 +22,8 @@ PROCESS, OWN = "process", "own"
 
 #: part of JAX's text where a program is given arrays on different devices
 INCOMPATIBLE = "incompatible devices"
+#: part of its text where it cannot name how results are split
+UNNAMED = "is incompatible with mesh_shape"
 
 
 def mesh_of(devices: Any, names: Sequence[str]) -> Mesh:
@@ -48,8 +53,18 @@ def by_process(devices: Iterable[Any]) -> np.ndarray:
 
 
 def of_processes(devices: Iterable[Any]) -> Mesh:
-    """A mesh with a row of devices for each process."""
-    return mesh_of(by_process(devices).reshape(jax.process_count(), -1), (PROCESS, OWN))
+    """A mesh with a row of devices for each process.
+
+    Raises:
+        NotImplementedError: they are those of some of the processes.
+    """
+    row = by_process(devices)
+    have = len({device.process_index for device in row})
+    if have < jax.process_count():
+        raise NotImplementedError(
+            f"a mesh of {row.size} devices has those of {have} of {jax.process_count()} processes: give one of all"
+        )
+    return mesh_of(row.reshape(jax.process_count(), -1), (PROCESS, OWN))
 
 
 def is_global(value: Any) -> bool:
@@ -69,17 +84,35 @@ def within(mesh: Any) -> Any:
     return mesh if around.empty else around
 
 
+#: programs whose results XLA splits in a way that the axes of a mesh cannot name -> with results that are not split
+unnamed: Bounded[Any, Any] = Bounded(tuning.cached_facts)
+
+
+def made_whole(fn: Any, error: Exception, args: Any) -> bool:
+    """Whether a jitted function failed with this error because its results are split in a way that has no name.
+
+    Over half of an axis, as rows may be that were reshaped. From now on its results are whole on all devices.
+    """
+    if UNNAMED not in str(error) or fn in unnamed:
+        return False
+    found = [a.sharding for a in jax.tree.leaves(args) if isinstance(a, jax.Array)]
+    mesh = next((s.mesh for s in found if isinstance(s, NamedSharding) and len(s.device_set) > 1), None)
+    if mesh is None:
+        return False
+    unnamed[fn] = jax.jit(lambda *args: fn(*args), out_shardings=NamedSharding(mesh, PartitionSpec()))
+    return True
+
+
 def joined(error: Exception, args: Any) -> Any:
     """Arguments that a program has refused, with those on one device on all of the mesh that others are on.
 
-    None if that is not why it refused them; and for those in several processes: one cannot know what the others have.
+    In several processes they have been compared before, or are an optimizer's numbers (see `_run.crossing`).
+    None if that is not why it refused them.
     """
     if not isinstance(error, ValueError) or INCOMPATIBLE not in str(error):
         return None
     arrays = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, jax.Array)]
     wide = [a.sharding for a in arrays if len(a.sharding.device_set) > 1]
-    if not all(a.is_fully_addressable for a in arrays):
-        return None
     if not wide or not isinstance(wide[0], NamedSharding):
         return None
     everywhere = NamedSharding(wide[0].mesh, PartitionSpec())
@@ -89,6 +122,9 @@ def joined(error: Exception, args: Any) -> Any:
     def moved(leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array) or len(leaf.sharding.device_set) > 1:
             return leaf
-        return jax.device_put(jax.numpy.copy(leaf), everywhere)
+        if everywhere.is_fully_addressable:
+            return jax.device_put(jax.numpy.copy(leaf), everywhere)
+        host = np.asarray(leaf)
+        return jax.make_array_from_callback(host.shape, everywhere, lambda index: host[index])
 
     return jax.tree.map(moved, args)

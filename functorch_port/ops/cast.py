@@ -15,7 +15,7 @@ from .._array.fits import OWN
 from .._array.placed import like, sharding_of
 from .._array.symbolic import SymNumber
 from .._base import device as devices
-from .._base import dtypes, inside, strides
+from .._base import dtypes, inside, meshes, strides
 from .._base.layout import contiguous_format, memory_order
 from .._run.call import Op
 from .._run.opnode import edge_of
@@ -128,7 +128,10 @@ _to_dtype, _to_device, _clone, _copy, _fill, _zero = (
 
 def _same_place(tensor: Tensor, device: devices.device) -> bool:
     have = tensor.device
-    return have == device or (have.type == device.type and device.index is None)
+    if have == device or have.type != device.type:
+        return have == device
+    # what lies in several processes has no part elsewhere: the device that a script names is its process's
+    return device.index is None or meshes.is_global(tensor._look())
 
 
 class ToCopyBackward0(Node):

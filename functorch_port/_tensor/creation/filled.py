@@ -330,7 +330,8 @@ def _stays_on_mesh(tensor: Tensor, device: Any) -> bool:
     if sharding is None or device is None:
         return sharding is not None
     wanted = as_device(device)
-    return wanted.index is None and wanted.type == from_jax(sharding.mesh.devices.flat[0]).type
+    named = wanted.index is not None and sharding.is_fully_addressable  # else it is the process's
+    return not named and wanted.type == from_jax(sharding.mesh.devices.flat[0]).type
 
 
 def _like(

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ..._array import tracing
 from ...nn._module import Module
-from ...nn.parallel._batch import run
+from ...nn.parallel._border import run
 from ...nn.parallel.distributed import DistributedDataParallel
 from ..fsdp._unit import unit_of
 

@@ -6,9 +6,8 @@ The names are those that a parameter has in the model itself, without what wrapp
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
@@ -20,13 +19,14 @@ from ..._array import placed
 from ..._tensor.creation import zeros_like
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor, wrap
-from ...interchange._tree import changed, join, put_together, take_apart
+from ...interchange._tree import changed
 from ...nn._compiled import OptimizedModule
 from ...nn._module import Module
 from ...nn._state_dict import _IncompatibleKeys
 from ...nn.parallel.distributed import DistributedDataParallel
 from ...optim.optimizer import Optimizer
 from ...serialization._tensors import tensor_at
+from .._from_first import from_first
 from ..tensor._api import _full_tensor, found_sharding
 
 __all__ = [
@@ -240,6 +240,9 @@ def made_state(optimizer: Optimizer) -> None:
         optimizer.zero_grad(set_to_none=True)
 
 
+_init_optim_state = made_state  # scripts import it
+
+
 def _flat(state: Mapping[str, Any]) -> dict[str, Any]:
     """An optimizer's state as one dict, in which each parameter has the numbers of its group."""
     flat: dict[str, Any] = {}
@@ -343,7 +346,7 @@ def set_model_state_dict(
     own = model.state_dict()
     if options.broadcast_from_rank0:
         by_name = {_canonical(model, key): value for key, value in own.items()}
-        model_state_dict = _from_rank0(model_state_dict, by_name)
+        model_state_dict = from_first(model_state_dict, by_name)
     if not model_state_dict and options.strict and own and not options.ignore_frozen_params:
         raise RuntimeError(
             "The option indicates that model state_dict is required to save or load, but model state_dict is empty."
@@ -399,7 +402,7 @@ def set_optimizer_state_dict(
     if not listed:
         raise RuntimeError("Optimizers are not passed in but optim_only is set to True.")
     if options.broadcast_from_rank0:
-        optim_state_dict = _from_rank0(optim_state_dict, _named_state(model, listed, StateDictOptions()))
+        optim_state_dict = from_first(optim_state_dict, _named_state(model, listed, StateDictOptions()))
     if not optim_state_dict:
         raise RuntimeError(
             "The option indicates that model state_dict is required to save, or load but optim state_dict is empty. "
@@ -519,38 +522,3 @@ def set_state_dict(
     if not model_state_dict and not _checked(options).broadcast_from_rank0:
         return _IncompatibleKeys([], [])  # only the optimizers' is set
     return set_model_state_dict(model, model_state_dict, options=options)
-
-
-# ---------------------------------------------------------------- several processes
-
-
-def _from_rank0(state: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The state that process 0 has, in each: tensor by tensor, each placed as the one with its name in ``own``."""
-    if jax.process_count() == 1:
-        return state
-    leads = jax.process_index() == 0
-    tensors, left = take_apart(state) if leads else ({}, None)
-    about = [left, [[name, list(t.shape), t.dtype.name] for name, t in tensors.items()]]
-    text = _told(json.dumps(about).encode() if leads else b"")
-    left, kinds = json.loads(text)
-    mine = dict(_tensors(own))
-    made = {}
-    for name, shape, dtype in kinds:
-        array = np.asarray(tensors[name].detach()._look()) if leads else np.zeros(shape, dtype)
-        array = placed.from_process(0, array)
-        held = mine[name]._storage.held if name in mine else None
-        made[name] = wrap(held.new(array)) if isinstance(held, placed.Placed) else tensor_at(array, "cpu")
-    return cast(dict[str, Any], put_together(made, left, "the state of process 0"))
-
-
-def _told(text: bytes) -> bytes:
-    size = int(placed.from_process(0, np.int64(len(text))))
-    return placed.from_process(0, np.frombuffer(text.ljust(size, b" "), np.uint8)).tobytes()
-
-
-def _tensors(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
-    if isinstance(tree, Tensor):
-        yield path, tree
-    elif isinstance(tree, Mapping | list):
-        for key, value in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
-            yield from _tensors(value, join(path, key))

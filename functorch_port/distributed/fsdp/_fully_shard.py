@@ -13,7 +13,6 @@ from ..._array import tracing
 from ..._base.device import from_jax
 from ...nn._module import Module
 from ...nn.modules.container import ModuleDict, ModuleList
-from ...nn.parallel._batch import one_process
 from ..device_mesh import DeviceMesh, current_mesh, init_device_mesh, mesh_of
 from ._policies import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy
 from ._unit import ATTRIBUTE, Unit, unit_of
@@ -60,7 +59,8 @@ def fully_shard(
     Args:
         module: a module, or a list of modules.
         mesh: the devices, by default all of them. With two dimensions parameters are split over the second and are the
-            same along the first; the batch is split over both.
+            same along the first; the batch is split over both. In several processes each gives its own batch, and
+            gradients are means over these.
         reshard_after_forward: whether the backward pass gathers the parameters again. None: except for the model
             itself. A number must be 1 or the size of the mesh.
         shard_placement_fn: gives `Shard` of the dimension to split for a parameter, or None.
@@ -75,7 +75,8 @@ def fully_shard(
     Raises:
         ValueError: a mesh of other than one or two dimensions, a scalar parameter, or a container without a forward.
         AssertionError: the module is a unit already.
-        NotImplementedError: several processes, offloading, or a ``reshard_after_forward`` between 1 and the size.
+        NotImplementedError: a mesh of some of several processes, offloading, or a ``reshard_after_forward`` between 1
+            and the size.
 
     Example:
         >>> import functorch_port as torch
@@ -96,7 +97,6 @@ def fully_shard(
                 "Each distinct composable distributed API can only be applied to a module once. fully_shard has "
                 f"already been applied to the following module:\n{part}"
             )
-    one_process("fully_shard")
     mesh = default_mesh() if mesh is None else mesh_of(mesh)
     replicate_axes, shard_axes = axes_of(mesh, dp_mesh_dims)
     if isinstance(offload_policy, CPUOffloadPolicy):

@@ -27,9 +27,10 @@ from ..._tensor import grad_mode, tree
 from ..._tensor.node import Node
 from ..._tensor.tensor import Tensor, wrap
 from ...nn._module import Module
+from ...nn.parallel import _border
 from ...nn.parallel._batch import replicate, split
 from ...utils.checkpoint import state as checkpointing
-from ..device_mesh import DeviceMesh
+from ..device_mesh import OWN, DeviceMesh
 from ..tensor.placement_types import Shard
 from ._policies import MixedPrecisionPolicy
 from ._reshard import Regathered
@@ -71,7 +72,12 @@ class Unit:
         self.mesh, self.policy = mesh, policy
         #: a dict, whose content a trace compares
         self.options: dict[str, bool | None] = {"reshard": reshard}
-        self.shard_axes, self.data_axes = tuple(shard_axes), tuple(data_axes)
+        own = [OWN] if OWN in mesh.jax_mesh.axis_names else []
+        self.shard_axes, self.data_axes = tuple(shard_axes), (*data_axes, *own)
+        #: in several processes, where their batches lie
+        self.border = None
+        if jax.process_count() > 1:
+            self.border = _border.border_of(mesh.jax_mesh, self.data_axes)
         self.ignored, self.root = ignored, True
         self.cast_root_inputs = cast_root_inputs
         self.members = [*_members(module)]
@@ -89,8 +95,12 @@ class Unit:
                 if param is not None and param not in self.ignored:
                     yield module._parameters, name, param
 
-    def place(self, choose: Callable[[Any], Any] | None) -> None:
-        """Split the parameters, and have every device hold the buffers."""
+    def place(self, choose: Callable[[Any], Any] | None, agree: bool = False) -> None:
+        """Split the parameters, and have every device hold the buffers.
+
+        In several processes each keeps its own part of a parameter. What several have, those of the first process
+        have; with ``agree`` everything.
+        """
         names = {id(p): f"{name}" for _, name, p in self.slots()}
         params = {id(p): p for _, _, p in self.slots()}.values()
         for param in params:
@@ -104,8 +114,13 @@ class Unit:
                 if param._view is not None:  # in another memory format
                     param.data = param.detach().contiguous().clone()
                 is_first = sharding_of(param._storage) is None
+                if self.border is not None and is_first and not param.is_meta:
+                    axes = [name for entry in sharding.spec for name in meshes.axes_of(entry)]
+                    if agree or _border.different(self.jax_mesh, axes) < jax.process_count():
+                        param._storage.put(placed.from_process(0, param._storage.look()))
                 placed.place(param._storage, sharding, self.mesh if is_first else None)
-        replicate([b for m in self.members for b in m._buffers.values() if b is not None], self.jax_mesh)
+        buffers = [b for m in self.members for b in m._buffers.values() if b is not None]
+        replicate(buffers, self.jax_mesh, agree=True)
 
     @property
     def jax_mesh(self) -> Any:
@@ -148,13 +163,19 @@ class Unit:
     # ---------------------------------------------------------------- forward
 
     def run(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """``call`` with the parameters gathered."""
+        """``call`` with the parameters gathered; in several processes each gives its batch, and gets its result."""
+        if self.border is not None and _thread.parts is None:
+            return _border.across(partial(self._run, call), args, kwargs, self.border)
+        return self._run(call, *args, **kwargs)
+
+    def _run(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         outer, since = _thread.parts, 0
         args, kwargs, parts = self._inputs(args, kwargs, outer)
         if self._lets_go() and grad_mode.is_grad_enabled() and not checkpointing.within:
             since = Node(()).seq
         inside = partial(self._inside, parts)
-        in_parts = contexts.state.having(parts=parts if outer is None else contexts.state.parts)
+        is_own = outer is None and self.border is None
+        in_parts = contexts.state.having(parts=parts if is_own else contexts.state.parts)
         with inside() as gathered, checkpointing.having(around=inside), in_parts:
             out = call(*args, **kwargs)
         if since:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -9,17 +10,21 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, NoReturn
 
+import jax
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ..._array import executor, tracing
+from ..._array.placed import place, sharding_of
 from ..._base.dtypes import float32
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor, wrap
 from ...nn._module import Module
 from ...nn.modules.container import ModuleDict, ModuleList
-from ...nn.parallel._batch import one_process
+from ...nn.parallel import _border
 from ...nn.utils.clip_grad import clip_grad_norm_
 from .. import device_mesh as meshes
+from .._from_first import from_first
 from .._wrapper import Wrapper
 from ..tensor._api import found_sharding
 from ._fully_shard import axes_of, default_mesh
@@ -74,19 +79,21 @@ class FullyShardedDataParallel(Wrapper):
 
     Args:
         module: the module.
-        process_group: must be None.
+        process_group: must be None, or the group of all processes.
         sharding_strategy: see `ShardingStrategy`; ``FULL_SHARD`` unless given.
         cpu_offload: must be None or ``CPUOffload(False)``.
         auto_wrap_policy: chooses modules inside to be wrapped, too; see `fsdp.wrap`.
         mixed_precision: dtypes; see `MixedPrecision`.
         ignored_modules, ignored_states: modules, or parameters, that stay as they are.
         param_init_fn: initialises a module on the meta device, in place of its ``reset_parameters``.
-        backward_prefetch, device_id, sync_module_states, forward_prefetch, limit_all_gathers, use_orig_params: how
-            PyTorch communicates; XLA has its own ways, and one process has one state.
-        device_mesh: the devices, by default all of them; for hybrid strategies of two dimensions.
+        sync_module_states: in several processes, whether the values of the first count. Else each keeps its own part.
+        backward_prefetch, device_id, forward_prefetch, limit_all_gathers, use_orig_params: how PyTorch communicates;
+            XLA has its own ways.
+        device_mesh: the devices, by default all of them; for hybrid strategies of two dimensions (by default machines,
+            and the devices of each).
 
     Raises:
-        NotImplementedError: several processes, and what must be None.
+        NotImplementedError: for what must be None, and a mesh of some of several processes.
         ValueError: both ``ignored_modules`` and ``ignored_states``.
 
     Example:
@@ -120,9 +127,7 @@ class FullyShardedDataParallel(Wrapper):
         device_mesh: Any = None,
     ) -> None:
         super().__init__()
-        one_process("FullyShardedDataParallel")
-        if process_group is not None:
-            _refuse("process_group=", "give a device_mesh")
+        _border.check_group(process_group, "FullyShardedDataParallel")
         if cpu_offload is not None and cpu_offload.offload_params:
             _refuse("CPUOffload(offload_params=True)", "programs compute with what is in the devices' memory")
         if mixed_precision is not None and mixed_precision.keep_low_precision_grads:
@@ -138,7 +143,7 @@ class FullyShardedDataParallel(Wrapper):
         if auto_wrap_policy is not None:
             options = {
                 "sharding_strategy": strategy, "mixed_precision": mixed_precision, "param_init_fn": param_init_fn,
-                "ignored_states": params, "device_mesh": mesh,
+                "ignored_states": params, "device_mesh": mesh, "sync_module_states": sync_module_states,
             }  # fmt: skip
             _wrap_inside(module, auto_wrap_policy, modules, params, options, mixed_precision)
         #: as PyTorch has them
@@ -157,7 +162,7 @@ class FullyShardedDataParallel(Wrapper):
             self, mesh, split, (*replicated, *split), policy, reshard, params, wanted.cast_root_forward_inputs
         )
         unit.members = [part for part in unit.members if part not in modules]
-        unit.place(None)
+        unit.place(None, sync_module_states)
         self.__dict__[ATTRIBUTE] = unit
         _initialise(unit, param_init_fn)
         #: buffers' names in the modules that have them -> their dtypes in a state dict
@@ -237,19 +242,33 @@ class FullyShardedDataParallel(Wrapper):
     ) -> Iterator[None]:
         """Parameters have the names of the wrapped modules. They are the whole ones, inside of the block and outside.
 
+        In several processes each has all their numbers inside, and all are to write the same.
+
         Args:
             module: a module that has these inside.
             recurse: whether those inside of others count, too.
             writeback: False: what is written to parameters is undone at the end.
-            rank0_only, offload_to_cpu, with_grads: accepted; parameters and gradients stay where they are.
+            rank0_only, offload_to_cpu, with_grads: accepted; gradients stay where they are.
+
+        Raises:
+            NotImplementedError: both ``writeback`` and ``rank0_only``, as in PyTorch.
         """
+        if writeback and rank0_only:
+            raise NotImplementedError("writeback=True and rank0_only=True is not supported yet")
         found = FullyShardedDataParallel.fsdp_modules(module, root_only=not recurse)
         before = [] if writeback else [(p, p.detach().clone()) for p in module.parameters()]
         for part in found:
             part._clean_names = True
+        units = [part._unit() for part in found if part._unit().border is not None]
+        cells = {id(p): p._storage for unit in units for _, _, p in unit.slots()}.values()
+        split = [(cell, cell.held) for cell in cells if sharding_of(cell) is not None]
+        for cell, held in split:
+            place(cell, NamedSharding(held.sharding.mesh, PartitionSpec()), held.mesh)
         try:
             yield
         finally:
+            for cell, held in split:
+                place(cell, held.sharding, held.mesh)
             for part in found:
                 part._clean_names = False
             with no_grad():
@@ -322,10 +341,9 @@ class FullyShardedDataParallel(Wrapper):
             model: the model.
             optim: the optimizer.
             optim_state_dict: its state dict; made unless given.
-            group: must be None.
+            group: must be None, or the group of all processes.
         """
-        if group is not None:
-            _refuse("group=", "there is one process")
+        _border.check_group(group, "FullyShardedDataParallel")
         settings = FullyShardedDataParallel.get_state_dict_type(model)
         names = _names_of(model, optim)
         given = optim.state_dict() if optim_state_dict is None else optim_state_dict
@@ -334,6 +352,8 @@ class FullyShardedDataParallel(Wrapper):
         take = partial(_taken, whole=whole, offload=offload)
         state = {names[i]: {k: take(v) for k, v in entries.items()} for i, entries in given["state"].items()}
         groups = [{**g, "params": [names[i] for i in g["params"]]} for g in given["param_groups"]]
+        if whole and settings.optim_state_dict_config.rank0_only and jax.process_index():  # type: ignore[attr-defined]
+            return {}
         return {"state": state, "param_groups": groups}
 
     @staticmethod
@@ -350,15 +370,17 @@ class FullyShardedDataParallel(Wrapper):
         Args:
             model: the model.
             optim: the optimizer.
-            optim_state_dict: the state dict with names as keys.
+            optim_state_dict: the state dict with names as keys. With ``rank0_only``, that of the first process.
             is_named_optimizer: must be False.
             load_directly: load it.
-            group: must be None.
+            group: must be None, or the group of all processes.
         """
-        if is_named_optimizer or group is not None:
-            _refuse(
-                "is_named_optimizer=, group=", "optimizers have numbers as keys, and there is one process"
-            )
+        _border.check_group(group, "FullyShardedDataParallel")
+        if is_named_optimizer:
+            _refuse("is_named_optimizer=", "optimizers have numbers as keys")
+        settings = FullyShardedDataParallel.get_state_dict_type(model)
+        if getattr(settings.optim_state_dict_config, "rank0_only", False):
+            optim_state_dict = from_first(optim_state_dict, {})
         number = {name: i for i, name in _names_of(model, optim).items()}
         state = {number[name]: entries for name, entries in optim_state_dict["state"].items()}
         groups = [{**g, "params": [number[n] for n in g["params"]]} for g in optim_state_dict["param_groups"]]
@@ -368,16 +390,19 @@ class FullyShardedDataParallel(Wrapper):
         return made
 
     @staticmethod
-    def full_optim_state_dict(model: Module, optim: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """`optim_state_dict` of whole tensors."""
-        with FullyShardedDataParallel.state_dict_type(model, StateDictType.FULL_STATE_DICT):
-            return FullyShardedDataParallel.optim_state_dict(model, optim)
+    def full_optim_state_dict(
+        model: Module, optim: Any, optim_input: Any = None, rank0_only: bool = True, group: Any = None
+    ) -> dict[str, Any]:
+        """`optim_state_dict` of whole tensors, in the first process alone unless ``rank0_only=False``."""
+        kind, config = StateDictType.FULL_STATE_DICT, FullOptimStateDictConfig(rank0_only=rank0_only)
+        with FullyShardedDataParallel.state_dict_type(model, kind, None, config):
+            return FullyShardedDataParallel.optim_state_dict(model, optim, group=group)
 
     @staticmethod
     def sharded_optim_state_dict(model: Module, optim: Any, group: Any = None) -> dict[str, Any]:
         """`optim_state_dict` of tensors as they lie on the devices."""
         with FullyShardedDataParallel.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
-            return FullyShardedDataParallel.optim_state_dict(model, optim)
+            return FullyShardedDataParallel.optim_state_dict(model, optim, group=group)
 
     @staticmethod
     def shard_full_optim_state_dict(
@@ -394,8 +419,10 @@ class FullyShardedDataParallel(Wrapper):
         optim: Any = None,
         group: Any = None,
     ) -> dict[str, Any]:
-        """`optim_state_dict_to_load`: an optimizer splits what it loads."""
-        return FullyShardedDataParallel.optim_state_dict_to_load(model, optim, full_optim_state_dict or {})
+        """`optim_state_dict_to_load` of what the first process has: an optimizer splits what it loads."""
+        _border.check_group(group, "FullyShardedDataParallel")
+        given = from_first(full_optim_state_dict or {}, {})
+        return FullyShardedDataParallel.optim_state_dict_to_load(model, optim, given)
 
     @staticmethod
     def flatten_sharded_optim_state_dict(
@@ -428,9 +455,10 @@ def _mesh(strategy: ShardingStrategy, mesh: Any) -> Any:
             raise ValueError(f"{strategy} needs a device_mesh of two dimensions, not {mesh}")
         return mesh
     mesh = default_mesh()
-    if strategy in _HYBRID and mesh.ndim == 1:  # all are in one host
+    if strategy in _HYBRID and mesh.ndim == 1:
+        hosts = jax.process_count() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         names = ("replicate", "shard")
-        return meshes.init_device_mesh(mesh.device_type, (1, mesh.size()), mesh_dim_names=names)
+        return meshes.init_device_mesh(mesh.device_type, (hosts, mesh.size() // hosts), mesh_dim_names=names)
     return mesh
 
 
@@ -494,6 +522,7 @@ def _after_state_dict(module: Any, state: Any, prefix: str, metadata: Any) -> An
         dtypes[prefix + (f"{path}.{name}" if path else name).replace(_PREFIX, "")] = dtype
     settings = module._settings
     whole = settings.state_dict_type is StateDictType.FULL_STATE_DICT
+    leads = not (whole and settings.state_dict_config.rank0_only and jax.process_index())
     for key in [key for key in state if key.startswith(prefix)]:
         value = state.pop(key)
         clean = (
@@ -506,7 +535,8 @@ def _after_state_dict(module: Any, state: Any, prefix: str, metadata: Any) -> An
                 value = value.to(dtypes[clean])
             if not value.requires_grad:  # keep_vars=True gives the parameters themselves
                 value = _taken(value, whole, settings.state_dict_config.offload_to_cpu)
-        state[clean] = value
+        if leads:
+            state[clean] = value
     return state
 
 
@@ -523,9 +553,10 @@ def _taken(value: Any, whole: bool, offload: bool) -> Any:
         return value
     if not whole:
         return value
-    if offload:
+    if offload and not _border.is_global(value):
         return wrap(executor.current.place(np.array(value.detach()._value)))
-    return value.detach().full_tensor()  # type: ignore[attr-defined]
+    full = value.detach().full_tensor()  # type: ignore[attr-defined]
+    return full.cpu() if offload else full
 
 
 def _names_of(model: Module, optim: Any) -> dict[int, str]:

@@ -13,7 +13,9 @@ from ..._array import placed, tracing
 from ..._array.placed import sharding_of
 from ..._base import meshes
 from ..._tensor.tensor import Tensor
-from ...nn.parallel._batch import one_process, replicate, row
+from ...interchange._tree import changed
+from ...nn.parallel._batch import replicate, row
+from ...nn.parallel._border import check_group
 from ...optim.optimizer import Optimizer, typename
 
 __all__ = ["ZeroRedundancyOptimizer"]
@@ -29,15 +31,16 @@ class ZeroRedundancyOptimizer(Optimizer):
     optimizer is an instance of ``optimizer_class``, too.
 
     Args:
-        params: parameters, as for every optimizer; those that lie on one device are put on all.
+        params: parameters, as for every optimizer; those that lie on one device are put on all. In several processes
+            those of a `DistributedDataParallel`.
         optimizer_class: the class.
-        process_group: must be None.
+        process_group: must be None, or the group of all processes.
         parameters_as_bucket_view: how PyTorch communicates; XLA has its own ways.
         overlap_with_ddp: must be False: XLA overlaps communication.
         defaults: arguments of the class.
 
     Raises:
-        NotImplementedError: several processes, and what must be None or False.
+        NotImplementedError: for what must be None or False, and parameters that each process has for itself.
 
     Example:
         >>> import functorch_port as torch
@@ -48,6 +51,8 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     Reference: https://docs.pytorch.org/docs/stable/distributed.optim.html
     """
+
+    _whole: Any = None
 
     def __new__(cls, params: Any = None, optimizer_class: Any = None, *args: Any, **kwargs: Any) -> Any:
         if optimizer_class is None:  # a copy, or one from a pickle
@@ -66,11 +71,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         overlap_with_ddp: bool = False,
         **defaults: Any,
     ) -> None:
-        one_process("ZeroRedundancyOptimizer")
-        if process_group is not None or overlap_with_ddp:
+        check_group(process_group, "ZeroRedundancyOptimizer")
+        if overlap_with_ddp:
             raise NotImplementedError(
-                "ZeroRedundancyOptimizer: process_group= and overlap_with_ddp=True are not supported: leave them out, "
-                "XLA overlaps communication with computation"
+                "ZeroRedundancyOptimizer: overlap_with_ddp=True is not supported: leave it out, XLA overlaps "
+                "communication with computation"
             )
         if isinstance(params, Tensor):
             raise TypeError(f"`params` argument should be an iterable of Tensors, but got {typename(params)}")
@@ -81,8 +86,13 @@ class ZeroRedundancyOptimizer(Optimizer):
             raise TypeError("`params` argument should be an iterable of Tensors or dicts")
         self.parameters_as_bucket_view = parameters_as_bucket_view
         super().__init__(params, **defaults)
-        every = row(jax.devices())
-        replicate([p for group in self.param_groups for p in group["params"]], every)
+        tensors = [p for group in self.param_groups for p in group["params"]]
+        if jax.process_count() > 1 and any(sharding_of(p._storage) is None for p in tensors):
+            raise NotImplementedError(
+                "ZeroRedundancyOptimizer of parameters that each process has for itself is not supported: make it "
+                "after DistributedDataParallel(model), which puts them on the devices of all"
+            )
+        replicate(tensors, row(jax.devices()))
         self.register_step_post_hook(_after_step)
 
     @property
@@ -91,7 +101,19 @@ class ZeroRedundancyOptimizer(Optimizer):
         return self
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Changes nothing: a state dict has the whole state."""
+        """In several processes, have the next `state_dict` of one of them give tensors of its own, for a file.
+
+        All call this, then that one calls `state_dict`. Elsewhere a state dict has tensors on the mesh, which
+        `distributed.checkpoint` takes. In one process nothing changes.
+        """
+        if jax.process_count() > 1:
+            whole = changed(super().state_dict(), _whole)
+            self._whole = whole if jax.process_index() == to else None
+
+    def state_dict(self) -> Any:
+        """As of every optimizer; see `consolidate_state_dict`."""
+        whole, self._whole = self._whole, None
+        return super().state_dict() if whole is None else whole
 
     def _enter_trace(self, join: bool) -> None:
         super()._enter_trace(join)
@@ -111,6 +133,11 @@ class ZeroRedundancyOptimizer(Optimizer):
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     if not tracing.overlay:
         optimizer._split_state()
+
+
+def _whole(value: Any) -> Any:
+    is_split = isinstance(value, Tensor) and sharding_of(value._storage) is not None
+    return value.detach().full_tensor() if is_split else value  # type: ignore[attr-defined]
 
 
 def _init_state(self: Any, param: Tensor, group: dict[str, Any]) -> dict[str, Any] | None:

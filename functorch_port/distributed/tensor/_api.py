@@ -232,10 +232,12 @@ def _redistribute(
 
 
 def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
-    """The whole on every device, as an ordinary tensor."""
+    """The whole on every device, as an ordinary tensor; in several processes each has it for itself."""
     own = _of(tensor, "full_tensor")
     everywhere = NamedSharding(own.mesh, jax.sharding.PartitionSpec())
-    return _constrain.run((tensor, everywhere, own), {})
+    if jax.process_count() > 1 and not tracing.overlay and not tensor.is_meta:
+        return _border.own_part(tensor, everywhere)
+    return _constrain.run((tensor, everywhere, own), {})  # type: ignore[no-any-return]
 
 
 def _to_local(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:

@@ -79,7 +79,11 @@ def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> 
     rows = tensors[0].shape[0]
     own = _declared(tensors[0]) if declared else None
     if own is not None:
-        return args, parts if {*axes} <= {*meshes.axes_of((*own.spec, None)[0])} else 1
+        have = PartitionSpec((*own.spec, None)[0])
+        is_split = {*axes} <= {*meshes.axes_of(have[0])} or NamedSharding(own.mesh, have).is_equivalent_to(
+            NamedSharding(mesh, PartitionSpec(tuple(axes))), 1
+        )
+        return args, parts if is_split else 1
     if not isinstance(rows, int) or not rows or rows % parts:
         return args, 1
 

@@ -23,21 +23,94 @@ from ..._run.opnode import edge_of
 from ..._tensor import grad_mode, tree
 from ..._tensor.node import Edge, Node
 from ..._tensor.tensor import Tensor, wrap
+from . import _batch
 
-__all__ = ["across", "by_process", "is_global", "joined", "own_part"]
+__all__ = [
+    "Border", "across", "border_of", "check_group", "different", "is_global", "joined", "own_part", "run",
+]  # fmt: skip
 
-_PROCESS, _OWN = "process", "own"
+
+def different(mesh: Mesh, axes: Sequence[str]) -> int:
+    """How many different parts the processes have of what is split over axes of a mesh.
+
+    Raises:
+        NotImplementedError: the parts of two processes overlap.
+    """
+    names = [*axes, *[name for name in mesh.axis_names if name not in axes]]
+    devices = mesh.devices.transpose([mesh.axis_names.index(name) for name in names])
+    count = int(np.prod([mesh.shape[name] for name in axes]))
+    found: dict[int, set[int]] = {}
+    for part, row in enumerate(devices.reshape(count, -1)):
+        for device in row:
+            found.setdefault(device.process_index, set()).add(part)
+    kinds = {frozenset(parts) for parts in found.values()}
+    if sum(map(len, kinds)) > count:
+        raise NotImplementedError(
+            f"over {', '.join(axes)} of the mesh {dict(mesh.shape)} processes have parts that overlap: make the "
+            "mesh so that each process has a part for itself, or several have the same"
+        )
+    return len(kinds)
 
 
-def by_process(mesh: Mesh) -> Mesh:
-    """The devices of a mesh, a row for each process."""
-    devices = meshes.by_process(mesh.devices.flat)
-    return meshes.mesh_of(devices.reshape(jax.process_count(), -1), (_PROCESS, _OWN))
+def check_group(group: Any, name: str) -> None:
+    """Refuse a process group that has not all processes.
+
+    Raises:
+        NotImplementedError: the group has some of them, or is none.
+    """
+    size = getattr(group, "size", None)
+    if group is not None and (size is None or size() != jax.process_count()):
+        raise NotImplementedError(
+            f"{name}: process_group= of some of the processes is not supported: leave it out, or give a device_mesh "
+            "of all devices where that is an argument"
+        )
+
+
+class Border:
+    """How the batches of all processes lie on a mesh: rows are split over axes.
+
+    Attributes:
+        mesh: has devices of all processes.
+        axes: the axes; the devices of a process share its rows if they can.
+        count: how many different batches the processes have: those along other axes have the same.
+    """
+
+    def __init__(self, mesh: Mesh, axes: Sequence[str]) -> None:
+        self.mesh, self.axes = mesh, tuple(axes)
+        self.count = different(mesh, self.axes)
+        self._parts = int(np.prod([mesh.shape[name] for name in self.axes]))
+        #: those along which the rows of a process are split only if its devices can share them
+        self._own = tuple([name for name in self.axes if different(mesh, (name,)) == 1])
+
+    def rows(self, shape: Sequence[int]) -> NamedSharding:
+        """Where the rows of all processes lie, of which each has such a part.
+
+        Raises:
+            ValueError: the devices of a process cannot share its rows.
+        """
+        axes, own = self.axes, self._parts // self.count
+        if shape[0] % own:
+            axes = tuple([name for name in axes if name not in self._own])
+            own = int(np.prod([self.mesh.shape[name] for name in axes])) // self.count
+        if shape[0] % own:
+            raise ValueError(
+                f"a batch of {shape[0]} rows cannot be shared by {own} devices of a process: make it a multiple"
+            )
+        return NamedSharding(self.mesh, PartitionSpec(axes))
+
+
+@lru_cache(tuning.cached_facts)
+def border_of(mesh: Mesh, axes: tuple[str, ...]) -> Border:
+    """That of a batch which is split over axes of a mesh."""
+    devices = meshes.of_processes(mesh.devices.flat)
+    if {*axes} == {*mesh.axis_names} and [*devices.devices.flat] == [*mesh.devices.flat]:
+        return Border(devices, devices.axis_names)  # so it may stay whole in a process
+    return Border(mesh, axes)
 
 
 def is_global(tensor: Tensor) -> bool:
     """Whether a tensor lies in several processes."""
-    return not getattr(tensor._look(), "is_fully_addressable", True)
+    return meshes.is_global(tensor._look())
 
 
 @lru_cache(tuning.cached_facts)
@@ -53,12 +126,6 @@ def _check_equal(shape: tuple[int, ...]) -> None:
         )
 
 
-def _rows(shape: Sequence[int], mesh: Mesh) -> NamedSharding:
-    """Where the rows of all processes lie: each device has some, or those of its process."""
-    own = shape[0] % mesh.shape[_OWN] == 0
-    return NamedSharding(mesh, PartitionSpec((_PROCESS, _OWN) if own else _PROCESS))
-
-
 @lru_cache(tuning.cached_facts)
 def _summing(mesh: Mesh) -> Any:
     return jax.jit(lambda rows: jnp.sum(rows, 0), out_shardings=NamedSharding(mesh, PartitionSpec()))
@@ -66,7 +133,9 @@ def _summing(mesh: Mesh) -> Any:
 
 def _sum(value: Any, mesh: Mesh) -> Any:
     """The sum of what all processes have, on all devices."""
-    rows = placed.of_parts(np.asarray(value)[None], NamedSharding(mesh, PartitionSpec(_PROCESS)))
+    own = np.zeros((len(mesh.local_devices), *value.shape), value.dtype)
+    own[0] = value
+    rows = placed.of_parts(own, NamedSharding(mesh, PartitionSpec(mesh.axis_names)))
     with tracing.x64():
         return memory.run(_summing(mesh), (rows,))
 
@@ -76,16 +145,17 @@ class JoinedBackward(Node):
 
     Attributes:
         sharding: where the parts lie.
+        times: what it is multiplied by: `OwnPartBackward.share` is taken back.
     """
 
-    __slots__ = ("sharding",)
+    __slots__ = ("sharding", "times")
 
-    def __init__(self, edge: Edge, sharding: NamedSharding) -> None:
+    def __init__(self, edge: Edge, sharding: NamedSharding, times: int) -> None:
         super().__init__((edge,))
-        self.sharding = sharding
+        self.sharding, self.times = sharding, times
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        return [None if g is None else _local(placed.brought(g, self.sharding)) for g in grads]
+        return [None if g is None else _local(placed.brought(g, self.sharding), self.times) for g in grads]
 
 
 class OwnPartBackward(Node):
@@ -111,12 +181,17 @@ class OwnPartBackward(Node):
         return _sum(grad, self.sharding.mesh) if self.adds else placed.of_parts(grad, self.sharding)  # type: ignore[arg-type]
 
 
-def _local(value: Any) -> Any:
-    return executor.current.place(placed.local_part(value))
+def _local(value: Any, times: int = 1) -> Any:
+    part = placed.local_part(value)
+    return executor.current.place(part if times == 1 else part * np.asarray(times, part.dtype))
 
 
-def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None) -> Tensor:
-    """The global tensor of which each process has a part; the mesh is the `DeviceMesh` that it is declared on.
+def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int = 1) -> Tensor:
+    """The global tensor of which each process has a part.
+
+    Args:
+        mesh: the `DeviceMesh` that it is declared on.
+        times: as in `JoinedBackward`.
 
     Raises:
         ValueError: the processes have parts of different shapes.
@@ -124,7 +199,7 @@ def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None) -> Tensor:
     _check_equal(tuple(tensor.shape))
     out = wrap(placed.Placed(placed.of_parts(tensor._look(), sharding), sharding, mesh))
     if tensor.requires_grad and grad_mode.state.enabled:
-        out._requires_grad, out._grad_fn = True, JoinedBackward(edge_of(tensor), sharding)
+        out._requires_grad, out._grad_fn = True, JoinedBackward(edge_of(tensor), sharding, times)
     return out
 
 
@@ -140,7 +215,14 @@ def own_part(tensor: Tensor, sharding: NamedSharding, share: float = 1.0, adds: 
     return out
 
 
-def across(module: Any, args: Any, kwargs: Any, mesh: Mesh) -> Any:
+def run(module: Any, mesh: Mesh, axes: tuple[str, ...], args: Any, kwargs: Any) -> Any:
+    """A module's result for a batch that is split over axes of a mesh; in several processes, each for its own."""
+    if jax.process_count() > 1:
+        return across(module, args, kwargs, border_of(mesh, axes))
+    return _batch.run(module, mesh, axes, args, kwargs)
+
+
+def across(module: Any, args: Any, kwargs: Any, border: Border) -> Any:
     """Call a module, whose parameters are on all devices, with the batches of all processes; give each its part.
 
     All tensors with as many rows as the first one are rows of the batch. What is on all devices already is computed
@@ -148,7 +230,7 @@ def across(module: Any, args: Any, kwargs: Any, mesh: Mesh) -> Any:
 
     Args:
         module: takes and gives tensors in nested containers.
-        mesh: made by `by_process`.
+        border: where the batches lie.
     """
     tensors = [leaf for leaf in tree.leaves((args, kwargs)) if isinstance(leaf, Tensor) and leaf.dim()]
     if not tensors or placed.sharding_of(tensors[0]._storage) is not None:
@@ -158,18 +240,20 @@ def across(module: Any, args: Any, kwargs: Any, mesh: Mesh) -> Any:
             "a compiled function of several processes is given global tensors: make them before the call with "
             "DTensor.from_local(x, mesh, [Shard(0)]), or call the model without compile"
         )
-    rows, count = tensors[0].shape[0], jax.process_count()
+    if is_global(tensors[0]):
+        return module(*args, **kwargs)
+    rows, count = tensors[0].shape[0], border.count
 
     def enter(leaf: Any) -> Any:
         is_batch = isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] == rows and not is_global(leaf)
-        return joined(leaf, _rows(leaf.shape, mesh)) if is_batch else leaf
+        return joined(leaf, border.rows(leaf.shape), times=count) if is_batch else leaf
 
     def leave(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor) or not is_global(leaf):
             return leaf
-        split = bool(leaf.dim()) and leaf.shape[0] == rows * count
-        where = NamedSharding(mesh, PartitionSpec(_PROCESS) if split else PartitionSpec())
-        return own_part(leaf, where, 1 / count, not split)
+        if leaf.dim() and leaf.shape[0] == rows * count:
+            return own_part(leaf, border.rows((rows,)), 1 / count)
+        return own_part(leaf, NamedSharding(border.mesh, PartitionSpec()), 1 / jax.process_count(), True)
 
     args, kwargs = tree.map(enter, (args, kwargs))
     with contexts.state.having(parts=count):

@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 
 from ..._base import meshes
 from .._module import Module
-from . import _replicas
+from . import _border, _replicas
 from ._batch import replicate, row, run
 from ._join import Join, Joinable, JoinHook
 
@@ -47,7 +47,7 @@ class DistributedDataParallel(Module, Joinable):
 
     Raises:
         RuntimeError: no parameter requires a gradient.
-        NotImplementedError: for what must be None.
+        NotImplementedError: for what must be None, and a group of some processes.
 
     Example:
         >>> import functorch_port as torch
@@ -94,6 +94,7 @@ class DistributedDataParallel(Module, Joinable):
         ):
             if value is not None:
                 _refuse(f"{name}=", "use autocast for mixed precision, and let XLA order the communication")
+        _border.check_group(process_group, "DistributedDataParallel")
         if dim != 0:
             _refuse(f"dim={dim}", "batches are split along dimension 0")
         if not any(p.requires_grad for p in module.parameters()):
