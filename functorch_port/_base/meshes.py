@@ -13,8 +13,8 @@ from .bounded import Bounded
 from .tuning import tuning
 
 __all__ = [
-    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "is_global", "is_here", "joined", "made_whole", "mesh_of",
-    "of_processes", "spec_of", "unnamed", "within",
+    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "is_global", "is_here", "joined", "made_whole",
+    "mesh_of", "of_processes", "spec_of", "unnamed", "within",
 ]  # fmt: skip
 
 #: the axes of `of_processes`
