@@ -71,11 +71,15 @@ def refuse(bad: Callable[..., Any], error: Callable[..., Exception], *values: An
         if tracing.overlay:
             tracing.overlay.note_check(Check(bad, error, known))
         return
+    if spread:
+        if Check(bad, error, known).flag():
+            raise error(*map(_whole, known))
+        return
     found = bad(*known)
     if isinstance(found, Tracer):  # a number that must fit to a size that the program does not know
         tracing.overlay.note_check(Check(bad, error, known))
-    elif found is not False and (jnp if spread else np).any(found):
-        raise error(*(_whole(value) if spread else value for value in known))
+    elif found is not False and np.any(found):
+        raise error(*known)
 
 
 def _whole(value: Any) -> Any:
