@@ -71,7 +71,8 @@ def select(kind: str, index: Any) -> None:
     if to_jax(chosen) != to_jax(device(kind)):
         raise NotImplementedError(
             f"the current device is always the first, {kind}:{next(iter(numbered(kind)))}; pass device='{chosen}' to "
-            f"functions, call set_default_device('{chosen}'), or show the process only that device (CUDA_VISIBLE_DEVICES)"
+            f"functions, call set_default_device('{chosen}'), or show the process only that device "
+            "(CUDA_VISIBLE_DEVICES)"
         )
 
 
