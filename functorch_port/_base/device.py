@@ -207,7 +207,7 @@ def to_jax(where: device) -> jax.Device:
     if where.index in devices:
         return devices[where.index]
     have = f"JAX has {len(devices)} {where.type} here"
-    if 0 not in devices:
+    if is_own(where.type):
         have = f"this process has {where.type}:{next(iter(devices))} alone, that of its LOCAL_RANK"
     raise RuntimeError(f"invalid device ordinal: {where} was asked for, and {have}")
 
