@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from ._base.device import device, device_type_of_platform, to_jax
+from ._base.device import count, device, device_type_of_platform, numbered, to_jax
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "device_count", "empty_cache",
@@ -42,14 +42,13 @@ def current_accelerator(check_available: bool = False) -> device | None:
 
 
 def device_count() -> int:
-    """The number of accelerators of this process."""
-    return len(jax.local_devices()) if is_available() else 0
+    """The number of accelerators: of this process, or of its machine where each process has one."""
+    return count(device_type_of_platform(jax.default_backend())) if is_available() else 0
 
 
 def current_device_index() -> int:
-    """The index of the current accelerator: 0."""
-    _require()
-    return 0
+    """The index of the current accelerator: 0, or the local rank where each process of a machine has one."""
+    return next(iter(numbered(_require())))
 
 
 def set_device_index(device: Any, /) -> None:
@@ -62,7 +61,7 @@ set_device_idx = set_device_index
 
 
 def select(kind: str, index: Any) -> None:
-    """Accept device 0 as the current device: ``"cuda"`` and ``"tpu"`` always mean the first device.
+    """Accept the process's first device as the current one: ``"cuda"`` and ``"tpu"`` always mean that.
 
     Raises:
         RuntimeError: the device does not exist.
@@ -71,8 +70,9 @@ def select(kind: str, index: Any) -> None:
     chosen = at(kind, index)
     if to_jax(chosen) != to_jax(device(kind)):
         raise NotImplementedError(
-            f"the current device is always {kind}:0; pass device='{chosen}' to functions, call "
-            f"set_default_device('{chosen}'), or show the process only that device (CUDA_VISIBLE_DEVICES)"
+            f"the current device is always the first, {kind}:{next(iter(numbered(kind)))}; pass device='{chosen}' to "
+            f"functions, call set_default_device('{chosen}'), or show the process only that device "
+            "(CUDA_VISIBLE_DEVICES)"
         )
 
 

@@ -58,9 +58,9 @@ def install() -> None:
 
 
 class _TorchFinder(MetaPathFinder):
-    """Finds ``torch.a.b`` as ``functorch_port.a.b``, and ``safetensors.torch`` as `functorch_port.safetensors`.
+    """Finds ``torch.a.b`` as ``functorch_port.a.b``, and ``safetensors.torch`` and ``horovod.torch`` as ours.
 
-    The library's own ``safetensors.torch`` reads and writes tensors by their memory addresses.
+    The libraries' own modules read and write tensors by their memory addresses.
 
     Attributes:
         looking: the number of lookups in progress.
@@ -73,6 +73,8 @@ class _TorchFinder(MetaPathFinder):
             return _with_ours(PathFinder.find_spec(fullname, path))
         if fullname == "safetensors.torch":
             return ModuleSpec(fullname, _Alias(importlib.import_module(f"{_OURS}.safetensors")))
+        if fullname in ("horovod", "horovod.torch"):
+            return ModuleSpec(fullname, _Alias(importlib.import_module(f"{_OURS}.horovod")), is_package=True)
         if fullname != "torch" and not fullname.startswith("torch."):
             return None
         _TorchFinder.looking += 1

@@ -72,14 +72,14 @@ def refuse(bad: Callable[..., Any], error: Callable[..., Exception], *values: An
             tracing.overlay.note_check(Check(bad, error, known))
         return
     if spread:
-        with tracing.x64():
-            found = jnp.any(bad(*known))
-    else:
-        found = bad(*known)
+        if Check(bad, error, known).flag():
+            raise error(*map(_whole, known))
+        return
+    found = bad(*known)
     if isinstance(found, Tracer):  # a number that must fit to a size that the program does not know
         tracing.overlay.note_check(Check(bad, error, known))
     elif found is not False and np.any(found):
-        raise error(*(_whole(value) if spread else value for value in known))
+        raise error(*known)
 
 
 def _whole(value: Any) -> Any:

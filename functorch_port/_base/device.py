@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from functools import cache, wraps
@@ -200,13 +201,45 @@ def to_jax(where: device) -> jax.Device:
         raise NotImplementedError(
             f"device type {where.type!r} has no JAX backend; use cpu, cuda, tpu or meta"
         )
-    devices = _local_devices(where.type)
-    index = where.index or 0
-    if index < len(devices):
-        return devices[index]
-    raise RuntimeError(
-        f"invalid device ordinal: {where} was asked for, and JAX has {len(devices)} {where.type} here"
-    )
+    devices = numbered(where.type)
+    if not where.index:
+        return next(iter(devices.values()))
+    if where.index in devices:
+        return devices[where.index]
+    have = f"JAX has {len(devices)} {where.type} here"
+    if is_own(where.type):
+        have = f"this process has {where.type}:{next(iter(devices))} alone, that of its LOCAL_RANK"
+    raise RuntimeError(f"invalid device ordinal: {where} was asked for, and {have}")
+
+
+def local_rank() -> int | None:
+    """The number of this process where several share a machine, as torchrun and the launcher say; else None."""
+    if int(os.environ.get("LOCAL_WORLD_SIZE", "1")) == 1:
+        return None
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+@cache
+def is_own(kind: str) -> bool:
+    """Whether this process has one accelerator of several on its machine, as the processes of torchrun do."""
+    alone = kind != "cpu" and local_rank() is not None and jax.process_count() > 1
+    return alone and len(_local_devices(kind)) == 1
+
+
+@cache
+def numbered(kind: str) -> dict[int, jax.Device]:
+    """The devices of a type that this process has, by number: from 0, or the local rank of one that `is_own`."""
+    found = _local_devices(kind)
+    return {local_rank() or 0: found[0]} if is_own(kind) else dict(enumerate(found))
+
+
+def count(kind: str) -> int:
+    """The number of devices of a type, of this process or its machine; 0 if JAX has no such backend."""
+    try:
+        found = numbered(kind)
+    except (AssertionError, RuntimeError):
+        return 0
+    return int(os.environ["LOCAL_WORLD_SIZE"]) if is_own(kind) else len(found)
 
 
 def is_only(where: jax.Device) -> bool:
@@ -232,7 +265,9 @@ def from_jax(where: jax.Device) -> device:
     """The device object of a JAX device. The first CPU device has no index, as PyTorch's CPU."""
     kind = device_type_of_platform(where.platform)
     siblings = [d for d in jax.devices(where.platform) if d.process_index == where.process_index]
-    index = siblings.index(where)
+    own = where.process_index == jax.process_index()
+    numbers = [*numbered(kind)] if own and kind in _JAX_PLATFORMS else range(len(siblings))
+    index = numbers[siblings.index(where)]
     return device(kind) if kind == "cpu" and index == 0 else device(kind, index)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from .._array import tracing
+from .._array import executor, tracing
 from .._array.symbolic import SymNumber
 from .._base import dtypes, memory
 from .._tensor.creation import full
@@ -354,8 +355,14 @@ def _unscale_grads(optimizer: Any, scale: Tensor | None) -> dict[Any, Tensor]:
     found = {}
     for place, grads in by_device.items():
         by = None if scale is None else scale.to(place)._value  # type: ignore[attr-defined]
+        values = [g._value for g in grads]
+        spread = not tracing.overlay and any(not getattr(v, "is_fully_addressable", True) for v in values)
+        if spread and by is not None:  # the processes have the same scale
+            by = np.asarray(by)
         with tracing.x64():
-            unscaled, flag = memory.run(run, ([g._value for g in grads], by))
+            unscaled, flag = memory.run(run, (values, by))
+            if spread:
+                flag = executor.current.place(np.asarray(flag))
         if scale is not None:
             for grad, value in zip(grads, unscaled, strict=True):
                 grad._set_value(value)

@@ -15,7 +15,9 @@ from typing import Any
 
 from .. import accelerator as _accelerator
 from .. import random as _random
+from .._base.device import count as _count
 from .._base.device import device as _device
+from .._base.device import numbered as _numbered
 from .._base.device import to_jax as _to_jax
 from . import amp as amp
 
@@ -41,8 +43,8 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """The number of GPUs that JAX has in this process."""
-    return len(_accelerator.jax_devices("cuda"))
+    """The number of GPUs: of this process, or of its machine where each process has one."""
+    return _count("cuda")
 
 
 def is_initialized() -> bool:
@@ -56,18 +58,17 @@ def init() -> None:
 
 
 def current_device() -> int:
-    """The index of the GPU that ``"cuda"`` means: 0."""
-    init()
-    return 0
+    """The index of the GPU that ``"cuda"`` means: 0, or the local rank where each process of a machine has one."""
+    return next(iter(_numbered("cuda")))
 
 
 def set_device(device: Any) -> None:
-    """Accept GPU 0 as the current one, which it always is.
+    """Accept the process's first GPU as the current one, which it always is.
 
     Raises:
         AssertionError: there is no GPU.
         RuntimeError: the GPU does not exist.
-        NotImplementedError: the GPU is not GPU 0; the message says what to do instead.
+        NotImplementedError: the GPU is another one; the message says what to do instead.
     """
     _accelerator.select("cuda", device)
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from functorch_port._array import placed
 from functorch_port._base import agreement, memory, progress
+from functorch_port._base.device import local_rank
 
 from . import _wire
 from ._store import DistBackendError, DistNetworkError, HashStore, PrefixStore, Store, TCPStore
@@ -137,7 +138,7 @@ def connect(store: Store, rank: int, size: int, timeout: timedelta) -> Connectio
         coordinator_address=coordinator,
         num_processes=size,
         process_id=rank,
-        local_device_ids=_own_gpus(),
+        local_device_ids=local_rank(),
         cluster_detection_method="deactivate",  # it would leave a process of SLURM one GPU of all
     )
     found.exchange("connected", [*range(size)], b"", timeout, "init_process_group")
@@ -187,13 +188,6 @@ def _coordinator(found: Connection) -> str:
     if found.rank == 0:
         found.store.set("coordinator", f"{found.base.host}:{_wire.free_port()}")
     return found.store.get("coordinator").decode()
-
-
-def _own_gpus() -> int | None:
-    """The GPU of this process where several share a machine."""
-    if int(os.environ.get("LOCAL_WORLD_SIZE", "1")) == 1:
-        return None
-    return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def _start_jax(timeout: timedelta, **who: Any) -> None:

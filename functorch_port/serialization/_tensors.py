@@ -20,7 +20,7 @@ from .._array import executor, placing, tracing
 from .._array.storage import Storage
 from .._base import dtypes
 from .._base import layout as layouts
-from .._base.device import as_device, device, to_jax
+from .._base.device import as_device, count, device, to_jax
 from .._base.size import Size
 from .._base.strides import contiguous
 from .._run import bind
@@ -502,10 +502,9 @@ def place(array: Any, location: str) -> jax.Array:
         if kind not in ("cpu", "cuda", "tpu"):
             raise _unknown(location) from None
         if "invalid device ordinal" in str(error):
-            count = len(jax.local_devices(backend="gpu" if kind == "cuda" else kind))
             raise RuntimeError(
                 f"Attempting to deserialize object on {kind.upper()} device {where.index} but "
-                f"torch.{kind}.device_count() is {count}. Please use torch.load with map_location to map your "
+                f"torch.{kind}.device_count() is {count(kind)}. Please use torch.load with map_location to map your "
                 "storages to an existing device."
             ) from error
         raise RuntimeError(
