@@ -310,7 +310,9 @@ def by_hand(form: Form, mesh: Any) -> tuple[Any, Any]:
         updates, state = optimizer.update(grads, state, w)
         return optax.apply_updates(w, updates), state, value
 
-    weights = {n: jax.ShapeDtypeStruct(s, jnp.float32, sharding=at(*specs[n])) for n, (s, _) in shapes.items()}
+    weights = {
+        n: jax.ShapeDtypeStruct(s, jnp.float32, sharding=at(*specs[n])) for n, (s, _) in shapes.items()
+    }
     places = {n: a.sharding for n, a in weights.items()}
     state = jax.eval_shape(optimizer.init, weights)
 
@@ -343,7 +345,11 @@ def figures(compiled: Any) -> dict[str, Any]:
         kind["bytes"] += each.size
         kind["shapes"] += each.shapes
     held = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
-    return {"collectives": found, "peak": held + memory.temp_size_in_bytes, "temporary": memory.temp_size_in_bytes}
+    return {
+        "collectives": found,
+        "peak": held + memory.temp_size_in_bytes,
+        "temporary": memory.temp_size_in_bytes,
+    }
 
 
 def chips(sizes: dict[str, int]) -> Any:
@@ -384,6 +390,10 @@ def main() -> None:
     import jax
     from collectives import called_by
 
+    import functorch_port
+
+    if tpu:  # products of matrices as precise as plain JAX has them there
+        functorch_port.set_float32_matmul_precision("medium")
     step, args = ours(form, count)
     here = args[0].jax().sharding.mesh
     there = chips(axes(form, count)) if tpu else None

@@ -60,7 +60,9 @@ class Collective(NamedTuple):
 
 
 _HEAD = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
-_CALLED = re.compile(r"(?:body|condition|calls|to_apply|branch_computations|called_computations)=\{?((?:%?[\w.-]+(?:, )?)+)")
+_CALLED = re.compile(
+    r"(?:body|condition|calls|to_apply|branch_computations|called_computations)=\{?((?:%?[\w.-]+(?:, )?)+)"
+)
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "f16": 2, "bf16": 2, "s64": 8, "u64": 8, "f64": 8}
 
 
@@ -70,7 +72,8 @@ def collectives(text: str) -> list[Collective]:
     ends = [head.start() for head in heads[1:]] + [len(text)]
     bodies = {head[1]: text[head.end() : end] for head, end in zip(heads, ends, strict=True)}
     calls = {
-        name: {c.lstrip("%") for some in _CALLED.findall(body) for c in some.split(", ")} for name, body in bodies.items()
+        name: {c.lstrip("%") for some in _CALLED.findall(body) for c in some.split(", ")}
+        for name, body in bodies.items()
     }
     looped: set[str] = set()
     reached = {name for body in bodies.values() for name in re.findall(r"body=%?([\w.-]+)", body)}
@@ -88,14 +91,20 @@ def collectives(text: str) -> list[Collective]:
                 results = [r for r in results if r != ("u32", "")]
                 results = results[len(results) // 2 :]
             shapes = [tuple(int(n) for n in dims.split(",") if n) for _, dims in results]
-            size = sum(_BYTES.get(kind, 4) * int(np.prod(s)) for (kind, _), s in zip(results, shapes, strict=True))
+            size = sum(
+                _BYTES.get(kind, 4) * int(np.prod(s)) for (kind, _), s in zip(results, shapes, strict=True)
+            )
             kind = made[2]
             if kind == "reduce-scatter":
                 size *= _parts(line)
-            if kind == "all-reduce" and name.startswith("all-reduce-scatter"):  # a TPU's, fused with the slice
+            if kind == "all-reduce" and name.startswith(
+                "all-reduce-scatter"
+            ):  # a TPU's, fused with the slice
                 kind = "reduce-scatter"
             channel = re.search(r"channel_id=(\d+)", line)
-            found.setdefault(channel[1] if channel else f"{name} {line}", Collective(kind, shapes, size, name in looped))
+            found.setdefault(
+                channel[1] if channel else f"{name} {line}", Collective(kind, shapes, size, name in looped)
+            )
     return [*found.values()]
 
 

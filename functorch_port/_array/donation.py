@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 import jax
 
-from .._base import memory, meshes
+from .._base import memory, meshes, together
 from .._base.references import are_alone, counts
 from .._base.tuning import tuning
 from . import tracing
@@ -105,7 +105,10 @@ class Donating:
     def _first(self, args: Sequence[Any], kind: Any) -> Any:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args)):
             return self.jit(*args)  # part of the user's own trace
-        needs, takes = memory.of(self.jit.lower(*args).compile())
+        lowered = self.jit.lower(*args)
+        if not all(map(meshes.is_addressable, jax.tree.leaves(args))):
+            together.compare(lowered)
+        needs, takes = memory.of(lowered.compile())
         memory.require(takes, args)
         args = [self._spared(arg, takes) if i in self.given else arg for i, arg in enumerate(args)]
         cleared = Donating.cleared
@@ -136,7 +139,7 @@ class Donating:
         """Copies of the arrays, if there is room for them beside what the program takes."""
         arrays = [leaf for leaf in jax.tree.leaves(given) if isinstance(leaf, jax.Array)]
         size = sum([a.nbytes for a in arrays])
-        if not all(a.is_fully_addressable for a in arrays) or not memory.fits(takes + size, given):
+        if not all(map(meshes.is_addressable, arrays)) or not memory.fits(takes + size, given):
             return given
         return jax.tree.map(_copy, given)
 

@@ -9,7 +9,17 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["INCOMPATIBLE", "axes_of", "by_process", "is_here", "joined", "mesh_of", "spec_of", "within"]
+__all__ = [
+    "INCOMPATIBLE",
+    "axes_of",
+    "by_process",
+    "is_addressable",
+    "is_here",
+    "joined",
+    "mesh_of",
+    "spec_of",
+    "within",
+]
 
 #: part of JAX's text where a program is given arrays on different devices
 INCOMPATIBLE = "incompatible devices"
@@ -44,6 +54,11 @@ def by_process(devices: Iterable[Any]) -> np.ndarray:
 def is_here(value: Any) -> bool:
     """Whether this process has all numbers of an array."""
     return not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated
+
+
+def is_addressable(value: Any) -> bool:
+    """Whether this process drives all devices that an array lies on."""
+    return bool(getattr(value, "is_fully_addressable", True))
 
 
 def within(mesh: Any) -> Any:

@@ -18,9 +18,10 @@ from . import _programs
 from ._connection import Connection, _after_another
 from ._store import DistBackendError, PrefixStore, Store
 
-__all__ = ["ProcessGroup", "Work"]
+__all__ = ["ProcessGroup", "Work", "caller"]
 
-_HERE = os.path.dirname(__file__)
+#: the folder of the package
+_HERE = os.path.dirname(os.path.dirname(__file__))
 
 
 class Work:
@@ -108,6 +109,8 @@ class ProcessGroup:
         self.group_name, self.group_desc = name, desc
         self.bound_device_id: Any = None
         self._calls = 0
+        #: programs that all processes have run, by their fingerprints
+        self._same: set[str] = set()
         #: how much was sent to, and received from, each other rank by tag
         self._sent: dict[tuple[int, int], int] = {}
         self._received: dict[tuple[int, int], int] = {}
@@ -147,7 +150,7 @@ class ProcessGroup:
         if self.size() == 1:
             return [extra]
         progress.made(f"waiting in {what}")
-        mine = json.dumps([what, _caller(), extra]).encode()
+        mine = json.dumps([what, caller(), extra]).encode()
         found = self._connection.exchange(
             f"group/{self.group_name}/{self._calls}", self._ranks, mine, timeout or self._timeout, what
         )
@@ -173,10 +176,10 @@ class ProcessGroup:
         return _programs.run(mesh, mesh.devices[self.rank()], kind, *how, row=row)
 
 
-def _caller() -> str:
+def caller() -> str:
     """The line of the user's code."""
     frame: Any = sys._getframe(1)
-    while frame is not None and os.path.dirname(frame.f_code.co_filename) == _HERE:
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE + os.sep):
         frame = frame.f_back
     return "?" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 

@@ -6,11 +6,15 @@ import os
 import warnings
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import jax
 
+from functorch_port._base import together
+
 from . import _connection
+from ._fingerprints import compare
 from ._group import ProcessGroup, refuse_in_traces
 from ._reduce_op import Backend
 from ._store import Store
@@ -124,6 +128,8 @@ def init_process_group(
         connection = _connection.connect(store, rank, world_size, timeout)
     GroupMember.WORLD = _made(connection, [*range(connection.size)], named, timeout, "default_pg")
     GroupMember.WORLD.agree("init_process_group")
+    if connection.size > 1:
+        together.compare_by(partial(compare, GroupMember.WORLD))
 
 
 def _checked_timeout(timeout: timedelta | None) -> timedelta:
@@ -173,6 +179,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     if named is GroupMember.WORLD:
         GroupMember.WORLD = None
         _groups.clear()
+        together.compare_by()
     else:
         del _groups[named.group_name]
 
