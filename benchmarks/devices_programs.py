@@ -10,6 +10,8 @@ import functools
 import json
 import os
 import sys
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +70,7 @@ def _networks() -> tuple[Any, Any]:
 
     def mlp() -> Any:
         layers: list[Any] = []
-        for a, b in zip(SIZES, SIZES[1:], strict=False):
+        for a, b in pairwise(SIZES):
             layers += [nn.Linear(a, b), nn.ReLU()]
         return nn.Sequential(*layers[:-1])
 
@@ -246,11 +248,12 @@ def by_hand(form: Form, mesh: Any) -> tuple[Any, Any]:
 
     shapes: dict[str, tuple[tuple[int, ...], int | None]] = {}
     if form.model == "mlp":
-        for i, (a, b) in enumerate(zip(SIZES, SIZES[1:], strict=False)):
+        for i, (a, b) in enumerate(pairwise(SIZES)):
             shapes |= {f"{i}w": ((b, a), None), f"{i}b": ((b,), None)}
     else:
         shapes |= {
-            "embed": ((VOCAB, WIDTH), 0), "head": ((VOCAB, WIDTH), 0), "norm": ((WIDTH,), None), "normb": ((WIDTH,), None)
+            "embed": ((VOCAB, WIDTH), 0), "head": ((VOCAB, WIDTH), 0),
+            "norm": ((WIDTH,), None), "normb": ((WIDTH,), None),
         }  # fmt: skip
         for i in range(LAYERS):
             shapes |= {f"{i}{n}": ((WIDTH, WIDTH), 0) for n in "qkv"} | {f"{i}o": ((WIDTH, WIDTH), 1)}
@@ -352,43 +355,55 @@ def figures(compiled: Any) -> dict[str, Any]:
     }
 
 
-def chips(sizes: dict[str, int]) -> Any:
-    """A mesh of a TPU v5e of 4 x 4 chips, which need not be there."""
-    import numpy as np
-    from jax.experimental import topologies
-    from jax.sharding import AxisType, Mesh
+def overhead(devices: int, calls: int = 40, rounds: int = 15) -> dict[str, float]:
+    """The best seconds per call of a small network's step, ours and by hand; they take turns.
 
-    os.environ.update(
-        TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE="v5litepod-16", TPU_WORKER_HOSTNAMES="localhost",
-        ALLOW_MULTIPLE_LIBTPU_LOAD="1",
-    )  # fmt: skip
-    found = topologies.get_topology_desc("v5e:4x4", "tpu").devices
-    return Mesh(
-        np.array(found).reshape([*sizes.values()]), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes)
-    )
-
-
-def elsewhere(jit: Any, given: Any, donated: tuple[int, ...], mesh: Any) -> Any:
-    """A program of virtual CPU devices, lowered for as many other devices."""
+    Args:
+        devices: of this process. The launcher starts several processes.
+    """
+    global SIZES
+    SIZES = (32, 64, 64, 32)
     import jax
-    from jax.sharding import NamedSharding, PartitionSpec
+    import jax.numpy as jnp
 
-    def moved(a: Any) -> Any:
-        spec = a.sharding.spec if isinstance(a.sharding, NamedSharding) else PartitionSpec()
-        return jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=NamedSharding(mesh, spec))
+    import functorch_port as torch
 
-    call = jax.export.export(jit, platforms=("tpu",))(*given).call
-    shapes = jax.tree.map(lambda a: moved(a) if hasattr(a, "sharding") else a, given)
-    return jax.jit(call, donate_argnums=donated).lower(*shapes)
+    count = devices * int(os.environ.get("WORLD_SIZE", "1"))
+    if count > devices:
+        torch.distributed.init_process_group()
+    form = FORMS["MLP, DDP"]
+    step, args = ours(form, count)
+    jit, given = by_hand(form, args[0].jax().sharding.mesh)
+    zeros = lambda a: jax.jit(lambda: jnp.zeros(a.shape, a.dtype), out_shardings=a.sharding)()
+    weights, state, x, y = jax.tree.map(zeros, given)
+    found = {"ours": [0.0], "by hand": [0.0]}
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(calls):
+            loss = step(*args)
+        loss.jax().block_until_ready()
+        between = time.perf_counter()
+        for _ in range(calls):
+            weights, state, value = jit(weights, state, x, y)
+        value.block_until_ready()
+        found["ours"].append((between - start) / calls)
+        found["by hand"].append((time.perf_counter() - between) / calls)
+    return {who: min(seconds[2:]) for who, seconds in found.items()}
 
 
 def main() -> None:
-    """Compile both steps of a form."""
+    """Compile both steps of a form, or time them: ``overhead DEVICES``."""
+    if sys.argv[1] == "overhead":
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={sys.argv[2]}"
+        found = overhead(int(sys.argv[2]))
+        if os.environ.get("RANK", "0") == "0":
+            print(json.dumps(found))
+        return
     form, tpu = FORMS[sys.argv[1]], sys.argv[2] == "tpu"
     count = 16 if tpu else 8
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={count}"
     import jax
-    from collectives import called_by
+    from collectives import called_by, chips, elsewhere
 
     import functorch_port
 

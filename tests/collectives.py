@@ -1,7 +1,8 @@
-"""What a compiled step communicates: its collectives by kind, the bytes of their results, and whether a loop has them."""
+"""What a compiled step communicates: collectives by kind, the bytes of their results, whether a loop has them."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from unittest import mock
 
 import jax
 import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from functorch_port._array.donation import Donating
 
@@ -140,3 +142,30 @@ def elements(text: str) -> Counter[str]:
             size *= n
         found[kind] += size
     return found
+
+
+def chips(sizes: dict[str, int]) -> Any:
+    """A mesh of a TPU v5e of 16 or 8 chips, which need not be there."""
+    from jax.experimental import topologies
+
+    count = int(np.prod([*sizes.values()]))
+    os.environ.update(
+        TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE=f"v5litepod-{count}", TPU_WORKER_HOSTNAMES="localhost",
+        ALLOW_MULTIPLE_LIBTPU_LOAD="1",
+    )  # fmt: skip
+    found = topologies.get_topology_desc({16: "v5e:4x4", 8: "v5e:2x4"}[count], "tpu").devices
+    return Mesh(
+        np.array(found).reshape([*sizes.values()]), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes)
+    )
+
+
+def elsewhere(jit: Any, given: Any, donated: tuple[int, ...], mesh: Any) -> Any:
+    """A program of virtual CPU devices, lowered for as many other devices."""
+
+    def moved(a: Any) -> Any:
+        spec = a.sharding.spec if isinstance(a.sharding, NamedSharding) else PartitionSpec()
+        return jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=NamedSharding(mesh, spec))
+
+    call = jax.export.export(jit, platforms=("tpu",))(*given).call
+    shapes = jax.tree.map(lambda a: moved(a) if hasattr(a, "sharding") else a, given)
+    return jax.jit(call, donate_argnums=donated).lower(*shapes)

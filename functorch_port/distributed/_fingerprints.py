@@ -1,4 +1,4 @@
-"""Compiled programs are compared between processes before their first call: different ones would wait for each other."""
+"""Compiled programs are compared between processes at their first call: different ones would wait for each other."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def compare(world: ProcessGroup, lowered: Any) -> None:
     )
     raise DistBackendError(
         f"the processes compiled different programs: {called}. The first difference, in rank {world._ranks[0]} and in "
-        f"rank {world._ranks[other]}:\n  {_difference(first, second)}\nAll processes must call the same functions in the "
-        "same order, with tensors of the same shapes, dtypes and placements, and take the same branches: nothing in a "
-        "compiled function may depend on the rank"
+        f"rank {world._ranks[other]}:\n  {_difference(first, second)}\nAll processes must call the same functions in "
+        "the same order, with tensors of the same shapes, dtypes and placements, and take the same branches: nothing "
+        "in a compiled function may depend on the rank"
     )
 
 
