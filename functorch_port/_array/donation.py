@@ -136,7 +136,7 @@ class Donating:
         """Copies of the arrays, if there is room for them beside what the program takes."""
         arrays = [leaf for leaf in jax.tree.leaves(given) if isinstance(leaf, jax.Array)]
         size = sum([a.nbytes for a in arrays])
-        if not all(a.is_fully_addressable for a in arrays) or not memory.fits(takes + size, given):
+        if any(map(meshes.is_global, arrays)) or not memory.fits(takes + size, given):
             return given
         return jax.tree.map(_copy, given)
 

@@ -123,11 +123,9 @@ class Rows:
         """Inputs of the program, those from ``start`` on, for values of a call."""
         found = [self.entered(v, kind) for v, kind in zip(values, self.ins[start:], strict=True)]
         if not self.agreed or settings.get("AGREE") == "always":
-            asked: dict[str, list[Any]] = {_PROGRAM: [self.text]}
-            asked |= {
-                f"{name}, of a compiled function": [values[k - start]] for k, name in self.shared.items()
-            }
-            agreement.check(asked)
+            agreement.compare(self.text)
+            of = "{}, of a compiled function".format
+            agreement.check({of(name): [values[k - start]] for k, name in self.shared.items()})
             self.agreed = True
         if len(self.flags) > _BEHIND and self.flags.pop(0).item():  # the same call in all processes
             raise ValueError(
@@ -176,10 +174,9 @@ def agree(jaxpr: Any, values: Sequence[Any]) -> None:
     """
     if not any(map(meshes.is_global, values)):
         return
-    asked: dict[str, list[Any]] = {_PROGRAM: [_text(jaxpr, range(len(jaxpr.in_avals)), set())]}
-    own = [v for v in values if not meshes.is_global(v)]
-    asked[_INPUTS] = [np.asarray(v) for v in own]
-    agreement.check(asked)
+    agreement.compare(_text(jaxpr, range(len(jaxpr.in_avals)), set()))
+    own = [np.asarray(v) for v in values if not meshes.is_global(v)]
+    agreement.check({_INPUTS: own} if own else {})
 
 
 _INPUTS = (
@@ -188,7 +185,6 @@ _INPUTS = (
 )
 #: so many calls may run at a time before the flag of the first is waited for
 _BEHIND = 2
-_PROGRAM = "what a function compiles to (its code, the sizes and kinds of its tensors, and numbers that are part of it)"
 
 
 def _on_all(value: Any, sharding: NamedSharding) -> Any:
@@ -400,7 +396,10 @@ def _text(closed: Any, used: Sequence[int], drawn: set[int]) -> str:
     ins = [jaxpr.invars[k] for k in _used(jaxpr, [k in used for k in range(len(jaxpr.invars))])]
     consts = [np.asarray(c) for c in closed.consts if id(c) not in drawn and not meshes.is_global(c)]
     text = re.sub(r"0x[0-9a-f]+", "", str(jaxpr.replace(invars=ins, outvars=outs)))
-    return agreement.digest([text, *consts]).hex()
+    told = [
+        f"constant {k}: {c.dtype}{[*c.shape]} {agreement.digest([c]).hex()}" for k, c in enumerate(consts)
+    ]
+    return "\n".join([text, *told])
 
 
 _CONSTRAINT = (

@@ -18,13 +18,12 @@ import jax
 import numpy as np
 
 from functorch_port._array import placed
-from functorch_port._base import agreement, memory, progress
+from functorch_port._base import memory, progress
 from functorch_port._base.device import local_rank
 
 from . import _wire
 from ._store import DistBackendError, DistNetworkError, HashStore, PrefixStore, Store, TCPStore
 from ._table import Late, Lost
-from .constants import default_pg_timeout
 
 __all__ = ["Connection", "connect", "connect_by_cluster", "fail", "made"]
 
@@ -40,7 +39,6 @@ class Connection:
 
     def __init__(self, store: Store, rank: int, size: int) -> None:
         self.store, self.rank, self.size = store, rank, size
-        self._comparisons = 0
         #: what serves the store, and by what its keys begin
         self.base: Any = store
         self.prefix = ""
@@ -55,16 +53,6 @@ class Connection:
     def hello(self) -> None:
         """Have the store notice when this process ends."""
         self.base._hello(self.name(self.rank))
-
-    def everywhere(self, what: str, value: bytes) -> list[bytes]:
-        """The bytes of all processes (see `agreement`)."""
-        self._comparisons += 1
-        progress.made(f"waiting in {what}")
-        found = self.exchange(
-            f"agreement/{self._comparisons}", [*range(self.size)], value, default_pg_timeout, what
-        )
-        progress.made(what)
-        return found
 
     def exchange(
         self, key: str, ranks: list[int], value: bytes, timeout: timedelta, doing: str
@@ -143,7 +131,6 @@ def connect(store: Store, rank: int, size: int, timeout: timedelta) -> Connectio
     )
     found.exchange("connected", [*range(size)], b"", timeout, "init_process_group")
     made = found
-    agreement.everywhere = found.everywhere
     return found
 
 
@@ -167,7 +154,6 @@ def connect_by_cluster(timeout: timedelta) -> Connection | None:
     store = TCPStore(host, int(port), None, False, timeout) if own is None else own
     made = Connection(store, rank, size)
     made.hello()
-    agreement.everywhere = made.everywhere
     return made
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from datetime import timedelta
 from typing import Any
 
 import jax
 
 from functorch_port._array import placed, tracing
-from functorch_port._base import meshes, progress
+from functorch_port._base import agreement, meshes, progress
 from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port._trace.across import Across
 
@@ -20,8 +18,6 @@ from ._connection import Connection, _after_another
 from ._store import DistBackendError, PrefixStore, Store
 
 __all__ = ["ProcessGroup", "Work"]
-
-_HERE = os.path.dirname(__file__)
 
 
 class Work:
@@ -152,7 +148,7 @@ class ProcessGroup:
         if self.size() == 1:
             return [extra]
         progress.made(f"waiting in {what}")
-        mine = json.dumps([what, _caller(), extra]).encode()
+        mine = json.dumps([what, agreement.caller(), extra]).encode()
         found = self._connection.exchange(
             f"group/{self.group_name}/{self._calls}", self._ranks, mine, timeout or self._timeout, what
         )
@@ -169,6 +165,10 @@ class ProcessGroup:
         progress.made(what)
         return [each[2] for each in theirs]
 
+    def exchange(self, what: str, value: bytes) -> list[bytes]:
+        """The bytes of all processes (see `agreement`)."""
+        return [each.encode("latin-1") for each in self.agree(what, value.decode("latin-1"))]
+
     def compute(self, like: Tensor, kind: str, *how: Any, row: Any) -> Any:
         """What a program of `_programs` gives of the rows of all processes."""
         if tracing.overlay:
@@ -178,14 +178,6 @@ class ProcessGroup:
             self._meshes[platform] = _programs.mesh_of(tuple(self._ranks), platform)
         mesh = self._meshes[platform]
         return _programs.run(mesh, mesh.devices[self.rank()], kind, *how, row=row)
-
-
-def _caller() -> str:
-    """The line of the user's code."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and os.path.dirname(frame.f_code.co_filename) == _HERE:
-        frame = frame.f_back
-    return "?" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def value_of(tensor: Tensor) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 
+from functorch_port._base import agreement
+
 from . import _connection
 from ._group import ProcessGroup, note_in_traces
 from ._reduce_op import Backend
@@ -124,6 +126,7 @@ def init_process_group(
         connection = _connection.connect(store, rank, world_size, timeout)
     GroupMember.WORLD = _made(connection, [*range(connection.size)], named, timeout, "default_pg")
     GroupMember.WORLD.agree("init_process_group")
+    agreement.exchange_by(GroupMember.WORLD.exchange)
 
 
 def _checked_timeout(timeout: timedelta | None) -> timedelta:
@@ -173,6 +176,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     if named is GroupMember.WORLD:
         GroupMember.WORLD = None
         _groups.clear()
+        agreement.exchange_by()
     else:
         del _groups[named.group_name]
 

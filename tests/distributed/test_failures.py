@@ -221,3 +221,48 @@ dist.barrier()
     )
     first, second = found.of(1)
     assert "recv of float32[2]: rank 0 sent float32[3]" in first and "rank 0 sent int64[2]" in second
+
+
+PROGRAMS = """
+from torch.distributed.tensor import DTensor, Shard
+dist.init_process_group(timeout=timedelta(seconds=30))
+mesh = torch.distributed.init_device_mesh("cpu", (2,))
+x = DTensor.from_local(torch.ones(4, 3), mesh, [Shard(0)])
+
+
+def attempt(f, *args):
+    try:
+        return f(*args).tolist()
+    except RuntimeError as error:
+        return str(error)
+
+
+step = torch.compile(lambda x: x * (rank + 2))
+found = {"branch": attempt(step, x), "kept": attempt(step, x)}
+square, cube = torch.compile(lambda x: x * x), torch.compile(lambda x: x * x * x)
+found["function"] = attempt(square if rank == 0 else cube, x)
+rows = x[: 4 + rank]
+found["shape"] = attempt(torch.compile(lambda x: x + 1), rows)
+if rank == 0:
+    found["collective"] = attempt(torch.compile(lambda x: x - 1), x)
+else:
+    found["collective"] = attempt(lambda: dist.all_reduce(torch.ones(2)))
+total = lambda x: (x + 2).sum(0)
+once = torch.compile(total)
+for _ in range(2):  # the same program, traced once more by one of them
+    found["good"] = attempt(once if rank == 0 else torch.compile(total), x)
+print(json.dumps(found))
+"""
+
+
+def test_different_programs(job):
+    """Each gives an error on both that names the functions and what differs, and the next program works."""
+    for found in job(PROGRAMS).values():
+        assert found["good"] == [24.0, 24.0, 24.0]
+        for case in ("branch", "kept", "function", "shape"):
+            assert "the processes compiled different programs: rank 0: program " in found[case], case
+            assert found[case].count(" at script0.py:") == 2
+        assert "2.0:f32[]" in found["branch"] and "3.0:f32[]" in found["branch"]
+        assert "f32[4,3]" in found["shape"] and "f32[5,3]" in found["shape"]
+        assert "rank 0: the first call of a compiled program at script0.py:" in found["collective"]
+        assert "rank 1: all_reduce(SUM) of float32[2] at script0.py:" in found["collective"]
