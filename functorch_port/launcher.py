@@ -22,6 +22,7 @@ from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceF
 from types import ModuleType, TracebackType
 from typing import Any
 
+from functorch_port._ways_round import way_round
 from functorch_port.torch_version import TorchVersion
 from functorch_port.version import __version__, torch_version
 
@@ -200,7 +201,9 @@ def _missing_text(owner: str, name: str, names: Iterable[str], elsewhere: Iterab
     close = difflib.get_close_matches(name, [n for n in names if not n.startswith("_") and n != name], n=3)
     hints = dict.fromkeys([*(f"{owner}.{match}" for match in close), *elsewhere])
     text = f"{owner}.{name}: functorch_port {__version__} does not have it"
-    return f"{text}. Close: {', '.join(hints)}" if hints else text
+    text = f"{text}. Close: {', '.join(hints)}" if hints else text
+    way = way_round(f"{owner}.{name}")
+    return text if way is None else f"{text}. In its place: {way}"
 
 
 def explain(error: BaseException) -> None:

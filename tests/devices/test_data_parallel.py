@@ -14,6 +14,7 @@ import pytest
 import functorch_port as ft
 from functorch_port.distributed._composable import replicate
 from functorch_port.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from functorch_port.distributed.algorithms.ddp_comm_hooks import default_hooks
 from functorch_port.distributed.device_mesh import init_device_mesh
 from functorch_port.distributed.optim import ZeroRedundancyOptimizer
 from functorch_port.distributed.tensor import Replicate, Shard
@@ -251,7 +252,11 @@ def test_ddp_as_people_use_it() -> None:
         DDP(nn.ReLU())
     with pytest.raises(ValueError, match="contain a single element"):
         DDP(nn.Linear(1, 1), device_ids=[0, 1])
-    with pytest.raises(NotImplementedError, match="register_comm_hook"):
-        ddp.register_comm_hook(None, lambda *_: None)
+    ddp.register_comm_hook(None, default_hooks.allreduce_hook)
+    for hook in (lambda *_: None, default_hooks.fp16_compress_hook):
+        with pytest.raises(NotImplementedError, match="register_comm_hook"):
+            ddp.register_comm_hook(None, hook)
+    with pytest.raises(NotImplementedError, match=r"Compression\.fp16"):
+        default_hooks.bf16_compress_wrapper(default_hooks.allreduce_hook)
     with pytest.raises(NotImplementedError, match="dim=1"):
         nn.DataParallel(nn.Linear(1, 1), device_ids=[0, 1], dim=1)

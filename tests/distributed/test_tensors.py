@@ -6,7 +6,7 @@ import pytest
 import functorch_port as ft
 
 PARTS = """
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.device_mesh import init_device_mesh
 
 dist.init_process_group("gloo")
@@ -22,7 +22,41 @@ first = own.grad.tolist()
 part = columns.redistribute(mesh, [Shard(0)]).to_local()
 assert part.shape == (1, 6)
 (part * (rank + 1)).sum().backward()
-print(json.dumps([first, own.grad.tolist(), part.tolist(), rows.full_tensor().tolist()]))
+found = [first, own.grad.tolist(), part.tolist(), rows.full_tensor().tolist()]
+
+# dtypes and placements of gradients: the numbers are PyTorch's
+x = distribute_tensor(torch.tensor([1.0, 2.0, 3.0, 4.0]).double(), mesh, [Replicate()]).requires_grad_()
+for place, want in ((Partial(), 3.0), (Replicate(), 2.0)):
+    x.grad = None
+    y = x.to_local(grad_placements=[place])
+    (y * (rank + 1 if want == 3.0 else want)).sum().backward()
+    assert x.grad.full_tensor().tolist() == [want] * 4, x.grad
+w = distribute_tensor(torch.tensor([1.0, 2.0, 3.0, 4.0]) / 3, mesh, [Shard(0)]).requires_grad_()
+z = w.redistribute(mesh, [Replicate()], forward_dtype=torch.bfloat16, backward_dtype=torch.float16)
+assert z.dtype is torch.bfloat16
+assert z.full_tensor().double().tolist() == [0.333984375, 0.66796875, 1.0, 1.3359375]
+z.sum().backward()
+assert w.grad.dtype is torch.float32 and w.grad.full_tensor().tolist() == [1.0] * 4
+own = torch.ones(2, 3, requires_grad=True)
+whole = DTensor.from_local(own, mesh, [Shard(0)], shape=(4, 3), stride=(3, 1), grad_placements=[Shard(0)])
+(whole.to_local(grad_placements=[Shard(0)]) * (rank + 1)).sum().backward()
+assert own.grad.tolist() == [[rank + 1.0] * 3] * 2
+
+
+def refused(error, fn, *args, **kwargs):
+    try:
+        fn(*args, **kwargs)
+    except error:
+        return
+    raise AssertionError(kwargs)
+
+
+refused(RuntimeError, DTensor.from_local, own, mesh, [Shard(0)], shape=(4, 3))
+refused(NotImplementedError, DTensor.from_local, own, mesh, [Shard(0)], shape=(5, 3), stride=(3, 1))
+refused(NotImplementedError, DTensor.from_local, own, mesh, [Shard(0)], grad_placements=[Replicate()])
+refused(NotImplementedError, w.to_local, grad_placements=[Replicate()])
+refused(NotImplementedError, w.full_tensor, grad_placements=[Partial()])
+print(json.dumps(found))
 """
 
 

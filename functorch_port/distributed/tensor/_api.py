@@ -55,11 +55,15 @@ def found_sharding(tensor: Tensor) -> NamedSharding | None:
 
 
 def moved(
-    tensor: Tensor, sharding: NamedSharding, back: NamedSharding, mesh: DeviceMesh | None = None
+    tensor: Tensor,
+    sharding: NamedSharding,
+    back: NamedSharding,
+    mesh: DeviceMesh | None = None,
+    **dtypes: Any,
 ) -> Tensor:
-    """The tensor with a sharding on a mesh, its gradient with another."""
+    """The tensor with a sharding on a mesh, its gradient with another; the dtypes are those of `_constrain`."""
     placed.check(tensor.shape, sharding)
-    out = _constrain.run((tensor, sharding, back), {})
+    out = _constrain.run((tensor, sharding, back), dtypes)
     cell = out._storage
     cell.held = placed.Placed(cell.array(), sharding, mesh)
     return out  # type: ignore[no-any-return]
@@ -117,13 +121,9 @@ def laid(
 def constrained_along(
     tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], back: Sequence[Placement]
 ) -> Tensor:
-    """The tensor with placements on a mesh, its gradient with others; along other axes as they lie.
-
-    A gradient is a sum that has been made, so `Partial` says of it what `Replicate` does.
-    """
+    """The tensor with placements on a mesh, its gradient with others; along other axes as they lie."""
     sharding = sharding_for(mesh, placements, tensor.dim())
-    made = [Replicate() if isinstance(p, Partial) else p for p in back]
-    before = sharding_for(mesh, made, tensor.dim())
+    before = _gradient(mesh, back, tensor.dim())
     return _constrain.run((tensor, sharding, before), {"axes": mesh.axes})  # type: ignore[no-any-return]
 
 
@@ -162,25 +162,52 @@ class DTensor(metaclass=_Kind):
             device_mesh: the mesh.
             placements: how the parts make up the whole, for each dimension of the mesh.
             run_check: accepted: parts that are to be equal are not compared.
-            shape, stride, grad_placements: must be None.
+            shape, stride: those of the whole, which parts of one size have anyway.
+            grad_placements: how the gradient lies; in several processes as the tensor does.
 
         Raises:
-            NotImplementedError: for ``shape``, ``stride`` and ``grad_placements``.
+            RuntimeError: one of ``shape`` and ``stride`` is given without the other.
+            NotImplementedError: ``shape`` is that of parts of different sizes, ``stride`` is not that of a contiguous
+                tensor, or ``grad_placements`` are others than ``placements`` in several processes.
             ValueError: the processes have parts of different shapes.
         """
-        if (shape, stride, grad_placements) != (None, None, None):
-            raise NotImplementedError(
-                "DTensor.from_local takes parts of one size: no shape, stride, grad_placements"
-            )
         mesh = mesh_of(device_mesh)
         sharding = sharding_for(mesh, placements, local_tensor.dim())
         if tracing.overlay and jax.process_count() > 1:
             raise NotImplementedError(
                 "DTensor.from_local in a compiled function of several processes: make the tensor before the call"
             )
+        back = sharding if grad_placements is None else _gradient(mesh, grad_placements, local_tensor.dim())
         if jax.process_count() == 1:
-            return moved(local_tensor, sharding, sharding, mesh)
-        return _border.joined(local_tensor, sharding, mesh)
+            made = moved(local_tensor, sharding, back, mesh)
+        elif back == sharding:
+            made = _border.joined(local_tensor, sharding, mesh)
+        else:
+            raise NotImplementedError(
+                f"DTensor.from_local(grad_placements={list(grad_placements)}) in several processes: the gradient lies "
+                "as the tensor does, with the sum over the processes in it"
+            )
+        _check_geometry(made, shape, stride)
+        return made
+
+
+def _gradient(mesh: DeviceMesh, placements: Sequence[Placement], ndim: int) -> NamedSharding:
+    """How a gradient lies. It is a sum that has been made, so `Partial` says of it what `Replicate` does."""
+    return sharding_for(mesh, [Replicate() if isinstance(p, Partial) else p for p in placements], ndim)
+
+
+def _check_geometry(made: Tensor, shape: Any, stride: Any) -> None:
+    if shape is None and stride is None:
+        return
+    if shape is None or stride is None:
+        raise RuntimeError(
+            f"Found shape:{shape}, stride:{stride}. Please pass both shape and stride at the same time."
+        )
+    if tuple(shape) != made.shape or tuple(stride) != made.stride():
+        raise NotImplementedError(
+            f"DTensor.from_local(shape={tuple(shape)}, stride={tuple(stride)}): parts of one size make up a contiguous "
+            f"tensor of shape {tuple(made.shape)}. Pad the parts to one size"
+        )
 
 
 def device_mesh(self: Tensor) -> DeviceMesh:
@@ -216,24 +243,38 @@ def _redistribute(
 ) -> Tensor:
     """The same tensor placed in another way. The gradient goes back to the first one.
 
+    Args:
+        async_op: accepted: XLA orders communication.
+        forward_dtype: that of the result, to which it is converted before it moves.
+        backward_dtype: to which a gradient is converted before it moves.
+
     Raises:
         RuntimeError: without placements.
-        NotImplementedError: for ``forward_dtype`` and ``backward_dtype``.
     """
     if placements is None:
         raise RuntimeError("placements is needed for redistribute!")
-    if (forward_dtype, backward_dtype) != (None, None):
-        raise NotImplementedError(
-            "redistribute(forward_dtype=, backward_dtype=) is not supported: use Tensor.to"
-        )
+    named = {"forward_dtype": forward_dtype, "backward_dtype": backward_dtype}
+    dtypes = {name: dtype.np for name, dtype in named.items() if dtype is not None}
     own = _of(tensor, "redistribute")
     mesh = _mesh_of(tensor, own) if device_mesh is None else mesh_of(device_mesh)
-    return moved(tensor, sharding_for(mesh, placements, tensor.dim()), own, mesh)
+    return moved(tensor, sharding_for(mesh, placements, tensor.dim()), own, mesh, **dtypes)
 
 
 def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
-    """The whole on every device, as an ordinary tensor; in several processes each has it for itself."""
+    """The whole on every device, as an ordinary tensor; in several processes each has it for itself.
+
+    Args:
+        grad_placements: how the gradient of the whole lies, which changes nothing: it goes where the tensor lies.
+
+    Raises:
+        NotImplementedError: `Partial` gradients in several processes.
+    """
     own = _of(tensor, "full_tensor")
+    if any(isinstance(p, Partial) for p in grad_placements or ()) and jax.process_count() > 1:
+        raise NotImplementedError(
+            "full_tensor(grad_placements=[Partial()]): the whole tensor has one gradient, that of what all processes "
+            "compute together. Use redistribute(mesh, [Replicate()]).to_local(grad_placements=[Partial()])"
+        )
     everywhere = NamedSharding(own.mesh, jax.sharding.PartitionSpec())
     if jax.process_count() > 1 and not tracing.overlay and not tensor.is_meta:
         return _border.own_part(tensor, everywhere)
@@ -243,8 +284,13 @@ def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
 def _to_local(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
     """The part of this process: of all its devices together. In `compile` it is the whole tensor still.
 
+    Args:
+        grad_placements: ``[Partial()]`` has the gradients of the processes added up, where all have the whole. Others
+            are to be those of the tensor.
+
     Raises:
-        NotImplementedError: in `compile` in several processes, where the tensor is split over them.
+        NotImplementedError: for other ``grad_placements`` in several processes; in `compile` in several processes,
+            where the tensor is split over them.
     """
     own = _of(tensor, "to_local")
     if tracing.overlay and not own.is_fully_addressable and not own.is_fully_replicated:
@@ -253,6 +299,17 @@ def _to_local(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
         )
     if jax.process_count() == 1 or tracing.overlay:
         return tensor.view_as(tensor)
+    if grad_placements is None:
+        return _border.own_part(tensor, own)
+    given, have = list(grad_placements), list(placements(tensor))
+    if given == [Partial()] and have == [Replicate()]:
+        everywhere = NamedSharding(meshes.of_processes(own.mesh.devices.flat), jax.sharding.PartitionSpec())
+        return _border.own_part(tensor, everywhere, adds=True)
+    if given != have:
+        raise NotImplementedError(
+            f"to_local(grad_placements={given}) of a tensor that lies as {have}: give the same placements, or "
+            "[Partial()] where all processes have the whole"
+        )
     return _border.own_part(tensor, own)
 
 

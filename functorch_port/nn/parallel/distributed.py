@@ -19,6 +19,8 @@ from ._join import Join, Joinable, JoinHook
 
 __all__ = ["DistributedDataParallel"]
 
+_HOOKS = "functorch_port.distributed.algorithms.ddp_comm_hooks.default_hooks"
+
 
 class DistributedDataParallel(Module, Joinable):
     """Wrapper of a module that is on all devices; each computes with its part of the batch.
@@ -204,12 +206,19 @@ class DistributedDataParallel(Module, Joinable):
         return self.process_group
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
-        """Not supported.
+        """Take ``default_hooks.allreduce_hook``, which is what happens anyway.
 
         Raises:
-            NotImplementedError: always.
+            NotImplementedError: for any other hook.
         """
-        _refuse("register_comm_hook", "XLA adds up the gradients")
+        name = getattr(hook, "__name__", str(hook))
+        if (name, getattr(hook, "__module__", "")) != ("allreduce_hook", _HOOKS):
+            _refuse(
+                f"register_comm_hook({name})", "XLA adds up gradients inside of the products that make them, so no "
+                "process has its own to give to a hook. For less communication compute in "
+                "torch.autocast(dtype=torch.bfloat16), or have a model of your own in each process with "
+                "functorch_port.horovod.DistributedOptimizer(optimizer, compression=Compression.fp16)",
+            )  # fmt: skip
 
     def _set_static_graph(self) -> None:
         warnings.warn(
