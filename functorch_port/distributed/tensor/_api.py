@@ -296,7 +296,7 @@ def _to_local(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
         return _border.own_part(tensor, own)
     given, have = list(grad_placements), list(placements(tensor))
     if given == [Partial()] and have == [Replicate()]:
-        everywhere = NamedSharding(_border.by_process(own.mesh), jax.sharding.PartitionSpec())
+        everywhere = NamedSharding(_border.by_process(cast(Mesh, own.mesh)), jax.sharding.PartitionSpec())
         return _border.own_part(tensor, everywhere, adds=True)
     if given != have:
         raise NotImplementedError(
