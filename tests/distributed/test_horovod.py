@@ -80,7 +80,7 @@ def trained(**how):
     return [p.detach().flatten().tolist() for p in net.parameters()]
 
 found = [trained(), trained(backward_passes_per_step=2, gradient_predivide_factor=2.0)]
-trained(compression=hvd.Compression.fp16)
+
 
 # --- what is refused
 def refused(error, fn, text):
