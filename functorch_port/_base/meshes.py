@@ -13,8 +13,8 @@ from .bounded import Bounded
 from .tuning import tuning
 
 __all__ = [
-    "INCOMPATIBLE", "axes_of", "by_process", "is_addressable", "is_here", "joined", "made_whole", "mesh_in", "mesh_of", "spec_of",
-    "unnamed", "within",
+    "INCOMPATIBLE", "axes_of", "by_process", "is_addressable", "is_here", "joined", "made_whole", "mesh_in", "mesh_of",
+    "spec_of", "unnamed", "within",
 ]  # fmt: skip
 
 #: part of JAX's text where a program is given arrays on different devices
@@ -74,7 +74,8 @@ unnamed: Bounded[Any, Any] = Bounded(tuning.cached_facts)
 
 def mesh_in(args: Any) -> Any:
     """The mesh of the first array that lies on several devices; None if there is none."""
-    found = [a.sharding for a in jax.tree.leaves(args) if isinstance(a, jax.Array)]
+    arrays = [a for a in jax.tree.leaves(args) if isinstance(a, jax.Array)]
+    found = [a.sharding for a in arrays if not isinstance(a, jax.core.Tracer)]
     return next((s.mesh for s in found if isinstance(s, NamedSharding) and len(s.device_set) > 1), None)
 
 
