@@ -54,7 +54,7 @@ def run(fn: Any, args: Any, elements: int = 0) -> Any:
         elements: of what the program computes besides its results.
     """
     if meshes.unnamed:
-        fn = meshes.unnamed.get(fn, fn)
+        fn = meshes.unnamed.get((fn, meshes.mesh_in(args)), fn)
     try:
         out = fn(*args)
         outs = out if type(out) is tuple or type(out) is list else (out,)

@@ -14,7 +14,7 @@ from .tuning import tuning
 
 __all__ = [
     "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "is_global", "is_here", "joined", "made_whole",
-    "mesh_of", "of_processes", "spec_of", "unnamed", "within",
+    "mesh_in", "mesh_of", "of_processes", "spec_of", "unnamed", "within",
 ]  # fmt: skip
 
 #: the axes of `of_processes`
@@ -84,8 +84,16 @@ def within(mesh: Any) -> Any:
     return mesh if around.empty else around
 
 
-#: programs whose results XLA splits in a way that the axes of a mesh cannot name -> with results that are not split
+#: programs, and meshes of their arguments, whose results XLA splits in a way that the axes cannot name -> with results
+#: that are not split
 unnamed: Bounded[Any, Any] = Bounded(tuning.cached_facts)
+
+
+def mesh_in(args: Any) -> Any:
+    """The mesh of the first array that lies on several devices; None if there is none."""
+    arrays = [a for a in jax.tree.leaves(args) if isinstance(a, jax.Array)]
+    found = [a.sharding for a in arrays if not isinstance(a, jax.core.Tracer)]
+    return next((s.mesh for s in found if isinstance(s, NamedSharding) and len(s.device_set) > 1), None)
 
 
 def made_whole(fn: Any, error: Exception, args: Any) -> bool:
@@ -93,13 +101,10 @@ def made_whole(fn: Any, error: Exception, args: Any) -> bool:
 
     Over half of an axis, as rows may be that were reshaped. From now on its results are whole on all devices.
     """
-    if UNNAMED not in str(error) or fn in unnamed:
+    mesh = mesh_in(args)
+    if UNNAMED not in str(error) or mesh is None or (fn, mesh) in unnamed:
         return False
-    found = [a.sharding for a in jax.tree.leaves(args) if isinstance(a, jax.Array)]
-    mesh = next((s.mesh for s in found if isinstance(s, NamedSharding) and len(s.device_set) > 1), None)
-    if mesh is None:
-        return False
-    unnamed[fn] = jax.jit(lambda *args: fn(*args), out_shardings=NamedSharding(mesh, PartitionSpec()))
+    unnamed[fn, mesh] = jax.jit(lambda *args: fn(*args), out_shardings=NamedSharding(mesh, PartitionSpec()))
     return True
 
 
