@@ -367,13 +367,15 @@ def overhead(devices: int, calls: int = 40, rounds: int = 15) -> dict[str, float
     import jax.numpy as jnp
 
     import functorch_port as torch
+    from functorch_port._base import meshes
 
     count = devices * int(os.environ.get("WORLD_SIZE", "1"))
     if count > devices:
         torch.distributed.init_process_group()
     form = FORMS["MLP, DDP"]
     step, args = ours(form, count)
-    jit, given = by_hand(form, args[0].jax().sharding.mesh)
+    mesh = meshes.mesh_of(meshes.by_process(jax.devices()), ("dp",))
+    jit, given = by_hand(form, mesh)
     zeros = lambda a: jax.jit(lambda: jnp.zeros(a.shape, a.dtype), out_shardings=a.sharding)()
     weights, state, x, y = jax.tree.map(zeros, given)
     found = {"ours": [0.0], "by hand": [0.0]}

@@ -27,6 +27,7 @@ BENCHMARKS = {
     "depth": "depth",
     "batch": "batch",
     "novelty": "novelty",
+    "devices": "devices",
 }
 EPILOG = """\
 what is measured
@@ -51,6 +52,8 @@ what is measured
   imports  seconds of `import functorch_port` in a fresh process, beside jax, numpy and optax
   novelty  what something new costs: programs whose shapes come once, first steps, the examples as scripts, memory
            over 2,000 shapes; torch, functorch_port with an empty cache of programs and with a filled one
+  devices  collectives, memory and host time of steps on 8 virtual devices, for a TPU of 16 chips if libtpu is
+           there, and in 1 to 4 processes, beside hand-written JAX
   files    saving and loading a checkpoint of 2 GB beside torch: seconds, and memory beyond the tensors
 
 how it is measured

@@ -117,13 +117,13 @@ def brought(value: Any, sharding: NamedSharding) -> Any:
         return jax.lax.with_sharding_constraint(value, sharding)
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
+    if isinstance(value, jax.Array) and value.sharding == sharding:
+        return value
     check(value.shape, sharding)
     if value.__class__ in LAZY:
         value = value.array()
     if isinstance(value, jax.Array):
         have = value.sharding
-        if have == sharding:
-            return value
         if have.is_equivalent_to(sharding, value.ndim) and have.device_set == sharding.device_set:
             return value
         if value.is_fully_addressable and sharding.is_fully_addressable:

@@ -126,6 +126,7 @@ def assemble(
         overlay.predicates,
         sources.of("numbers"),
         () if sizes is None else sizes.numbers(),
+        next((s.mesh for s in map(sharding_of, sources.of("donated")) if s is not None), None),
     )
     inputs = Inputs(
         donated=sources.of("donated"),

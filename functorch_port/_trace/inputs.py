@@ -9,9 +9,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._array import placing, tracing
 from .._array.donation import own
+from .._array.placed import brought
 from .._array.storage import Storage
 from .._array.value import OTHERS, arrays_of
 from .._tensor.tensor import Tensor
@@ -48,10 +50,11 @@ class Numbers:
         predicates: tests that the function branched on, with their outcomes.
         inputs: the names of those that are inputs.
         sizes: names of those that are sizes of arguments, each with the number of an argument and of its dimension.
+        mesh: where the program runs, if that is on several devices.
     """
 
     __slots__ = (
-        "_arrays", "_seen", "arguments", "fixed", "held", "inputs", "now", "places", "predicates", "sizes",
+        "_arrays", "_seen", "arguments", "fixed", "held", "inputs", "mesh", "now", "places", "predicates", "sizes",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +65,9 @@ class Numbers:
         predicates: Sequence[tuple[Callable[[dict[Any, Any]], Any], bool]],
         inputs: Sequence[Any],
         sizes: Sequence[tuple[Any, int, int]] = (),
+        mesh: Mesh | None = None,
     ) -> None:
+        self.mesh = mesh
         self.places, self.arguments, self.fixed = places, arguments, fixed
         self.predicates, self.inputs, self.sizes = predicates, inputs, sizes
         source = Source()
@@ -113,12 +118,14 @@ class Numbers:
         seen, array = self._arrays.get(position, (None, None))
         if seen is not value:
             self._arrays[position] = value, None
-            if not placing.is_guarded():
+            if self.mesh is None and not placing.is_guarded():
                 return value
             array = None
         if array is None:
             with tracing.x64(), jax.transfer_guard_host_to_device("allow"):
                 array = jnp.asarray(value)
+            if self.mesh is not None:  # else every call would copy it to all devices
+                array = brought(array, NamedSharding(self.mesh, PartitionSpec()))
             self._arrays[position] = value, array
         return array
 
