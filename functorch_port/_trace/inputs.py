@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from .._array import placing, tracing
 from .._array.donation import own
@@ -65,7 +65,7 @@ class Numbers:
         predicates: Sequence[tuple[Callable[[dict[Any, Any]], Any], bool]],
         inputs: Sequence[Any],
         sizes: Sequence[tuple[Any, int, int]] = (),
-        mesh: Mesh | None = None,
+        mesh: Any = None,
     ) -> None:
         self.mesh = mesh
         self.places, self.arguments, self.fixed = places, arguments, fixed
