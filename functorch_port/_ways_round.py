@@ -24,8 +24,6 @@ _WAYS = {
     "torch.distributed.checkpoint.HuggingFace": "format_utils reads and writes .safetensors files",
     "torch.distributed.checkpoint.QuantizedHuggingFace": "format_utils reads and writes .safetensors files",
     "torch.distributed.checkpoint": _PLANS,
-    "torch.distributed.algorithms.Join": "DistributedSampler gives all processes as many batches",
-    "torch.distributed.algorithms.join": "DistributedSampler gives all processes as many batches",
     "torch.distributed.algorithms.model_averaging": _RULES,
     "torch.distributed.algorithms.ddp_comm_hooks": _HOOK,
     "torch.distributed.BuiltinCommHookType": _HOOK,

@@ -62,7 +62,7 @@ def of_processes(devices: Iterable[Any]) -> Mesh:
     have = len({device.process_index for device in row})
     if have < jax.process_count():
         raise NotImplementedError(
-            f"a mesh of {row.size} devices has those of {have} of {jax.process_count()} processes: give one of all"
+            f"a mesh has devices of {have} of {jax.process_count()} processes: give one that has devices of all"
         )
     return mesh_of(row.reshape(jax.process_count(), -1), (PROCESS, OWN))
 

@@ -59,7 +59,7 @@ VARIABLES = {
         "first",
         _one_of("first", "always"),
         "first or always",
-        "what several processes must give a compiled function alike is compared at its first call, or at each",
+        "what processes must have alike is compared at a first call, or at each",
     ),
     "BACKEND": Variable(
         "auto",
