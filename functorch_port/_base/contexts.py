@@ -17,10 +17,27 @@ class _State(OfThread):
         attention: what takes the place of `scaled_dot_product_attention`: a callable that compares by value.
         parts: of a batch that devices have a part of each, as under `parallel.DistributedDataParallel`: batch
             normalization has the statistics of each part.
+        joined: whether the batch is that of several processes, whose rows were joined along dimension 0.
     """
 
     attention: Any = None
     parts = 1
+    joined = False
+
+    def check_batch_first(self, name: str, sequences: Any) -> None:
+        """Refuse sequences of shape (T, N, E) that were joined along T.
+
+        Raises:
+            NotImplementedError: they were.
+        """
+        shape = sequences.shape
+        part = sequences._look().sharding.shard_shape(shape) if self.joined and len(shape) == 3 else shape
+        if part[0] < shape[0] and part[1] == shape[1]:
+            raise NotImplementedError(
+                f"{name}(batch_first=False) of fully sharded parameters in several processes: the batches of all were "
+                "joined along dimension 0, which is the sequence here. Give the model its batch first, and let it "
+                "call transpose(0, 1)"
+            )
 
     @contextmanager
     def having(self, **values: Any) -> Iterator[None]:

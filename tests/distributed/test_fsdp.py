@@ -279,6 +279,14 @@ try:
     fully_shard(nn.Linear(8, 8), mesh=init_device_mesh("cpu", (2,)))
 except NotImplementedError as error:
     assert "devices of 2 of 4 processes" in str(error)
+lstm = fully_shard(nn.LSTM(4, 8))
+first = fully_shard(nn.LSTM(4, 8, batch_first=True))
+for net, x, text in ((lstm, (5, 3, 4), "dimension 0"), (first, (3, 5, 4), ""), (first, (3 + rank, 5, 4), "shapes")):
+    try:
+        net(torch.ones(x))
+        assert not text
+    except (NotImplementedError, ValueError) as error:
+        assert text in str(error), error
 print(json.dumps([told(hybrid[0], hybrid[2]), told(both[0], both[2])]))
 """
     hybrid, both = zip(*job(script, nproc=4).values(), strict=True)

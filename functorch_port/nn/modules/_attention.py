@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._base import contexts
 from ..._tensor.creation import empty
 from ..._tensor.tensor import Tensor
 from .. import functional as F
@@ -149,6 +150,8 @@ class MultiheadAttention(Module):
         )
         attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
         turned = self.batch_first and query.ndim == 3
+        if contexts.state.joined and not turned:
+            contexts.state.check_batch_first("MultiheadAttention", query)
         if turned:
             query, key, value = _turned(query, key, value)
         out, weights = F.multi_head_attention_forward(

@@ -7,6 +7,7 @@ import numbers
 import warnings
 from typing import Any
 
+from ..._base import contexts
 from ..._run import autocast
 from ..._run.bind import function
 from ..._tensor.creation import empty, zeros
@@ -207,6 +208,8 @@ class RNNBase(Module):
             tensor = " tensor" if name == "RNN" else ""
             raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.ndim}D{tensor} instead")
         batched, batch = input.ndim == 3, 0 if self.batch_first else 1
+        if contexts.state.joined and not self.batch_first:
+            contexts.state.check_batch_first(name, input)
         input = input if batched else input.unsqueeze(batch)
         if hx is None:
             hx = self._zeros(input, input.size(batch))

@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..._array import executor, placed, tracing
-from ..._base import contexts, memory, meshes
+from ..._base import agreement, contexts, memory, meshes
 from ..._base.tuning import tuning
 from ..._run.opnode import edge_of
 from ..._tensor import grad_mode, tree
@@ -113,17 +113,18 @@ def is_global(tensor: Tensor) -> bool:
     return meshes.is_global(tensor._look())
 
 
-@lru_cache(tuning.cached_facts)
-def _check_equal(shape: tuple[int, ...]) -> None:
-    """Refuse parts of different shapes. The processes meet here when a shape is new to them."""
-    from jax.experimental.multihost_utils import process_allgather
-
-    found = process_allgather(np.array(shape, np.int64))
-    if (found != found[0]).any():
+def _check_equal(shape: Sequence[int]) -> None:
+    """Refuse parts of different shapes. The processes meet here."""
+    mine = f"{tuple(shape)}".ljust(_TEXT).encode()
+    found = [each.decode().strip() for each in agreement.everywhere("a batch of each process", mine)]
+    if len({*found}) > 1:
         raise ValueError(
-            f"the processes give batches of different shapes: {[tuple(map(int, row)) for row in found]}. Give all the "
-            "same number of rows: DistributedSampler and DataLoader(drop_last=True) do"
+            f"the processes give batches of different shapes: {', '.join(found)}. Give all the same number of rows: "
+            "DistributedSampler and DataLoader(drop_last=True) do"
         )
+
+
+_TEXT = 256
 
 
 @lru_cache(tuning.cached_facts)
@@ -256,5 +257,5 @@ def across(module: Any, args: Any, kwargs: Any, border: Border) -> Any:
         return own_part(leaf, NamedSharding(border.mesh, PartitionSpec()), 1 / jax.process_count(), True)
 
     args, kwargs = tree.map(enter, (args, kwargs))
-    with contexts.state.having(parts=count):
+    with contexts.state.having(parts=count, joined=True):
         return tree.map(leave, module(*args, **kwargs))
