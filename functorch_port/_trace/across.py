@@ -18,26 +18,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.sharding import Mesh
 
-from .._array import placed, together, tracing
+from .._array import placed
 from .._array.storage import Storage
-from .._base import agreement, inside, memory, meshes, settings
+from .._base import agreement, inside, meshes
 from .._base.jaxprs import is_literal, pruned, uses, walk
 from .._base.meshes import PROCESS
 from .._tensor.tensor import Tensor
 from .places import Arguments
+from .rows import Rows, StageRows, axes_of, mapped, of_parts
 
 if TYPE_CHECKING:
     from .draft import Draft
     from .overlay import Overlay
-    from .stages import Stage
 
-__all__ = ["Across", "Rows", "StageRows", "agree", "of_all", "order_of", "own_copies"]
+__all__ = ["Across", "agree", "of_all", "order_of"]
 
-_ROWS, _ALL = PartitionSpec(PROCESS), PartitionSpec()
 #: what has the same result in all processes
 _REDUCED = frozenset({"psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant"})
 
@@ -83,89 +81,6 @@ class Across:
         return value if old is None else old + value
 
 
-class Rows:
-    """Which inputs and outputs of a program are of a process itself: they are its rows of global arrays.
-
-    Args:
-        mesh: the devices, a row for each process.
-        ins: of each input "row", "split" (over the devices of the process, too), "same", or "global" as it is.
-        outs: of each output "row", "same", or "kept" as it is.
-        order: of each output where it stands among them, the same in all processes.
-        text: tells this program from others.
-        shared: the names of the inputs that are to be the same in all processes, by position.
-        flag: which output says whether those that are small differ; -1 if none does.
-    """
-
-    def __init__(
-        self,
-        mesh: Mesh,
-        ins: Sequence[str] = (),
-        outs: Sequence[str] = (),
-        order: Sequence[int] = (),
-        text: str = "",
-        shared: dict[int, str] | None = None,
-        flag: int = -1,
-    ) -> None:
-        self.mesh, self.ins, self.outs, self.order, self.text = mesh, ins, outs, order, text
-        self.shared, self.flag = shared or {}, flag
-        #: the latest flags
-        self.flags: list[Any] = []
-        self.agreed = False
-
-    def moved(self, ins: Sequence[int], draws: int, outs: Sequence[int]) -> Rows:
-        """The same with other orders of inputs and outputs, of which these list the numbers, and draws at the end."""
-        shared = {k: self.shared[i] for k, i in enumerate(ins) if i in self.shared}
-        kinds = [*(self.ins[i] for i in ins), *["row"] * draws]
-        flag = outs.index(self.flag) if self.flag >= 0 else -1
-        return Rows(self.mesh, kinds, [self.outs[i] for i in outs], (), self.text, shared, flag)
-
-    def enter(self, values: Sequence[Any], start: int) -> list[Any]:
-        """Inputs of the program, those from ``start`` on, for values of a call."""
-        found = [self.entered(v, kind) for v, kind in zip(values, self.ins[start:], strict=True)]
-        if not self.agreed or settings.get("AGREE") == "always":
-            agreement.compare(self.text)
-            of = "{}, of a compiled function".format
-            agreement.check({of(name): [values[k - start]] for k, name in self.shared.items()})
-            self.agreed = True
-        if len(self.flags) > _BEHIND and self.flags.pop(0).item():  # the same call in all processes
-            raise ValueError(
-                f"{_BEHIND + 1} calls of a compiled function ago this was not the same in all processes: "
-                f"{', '.join(self.shared.values())}. What it computed differs since then"
-            )
-        return found
-
-    def entered(self, value: Any, kind: str) -> Any:
-        """A value of this process as the program takes it."""
-        if kind == "global" or meshes.is_global(value):
-            return value
-        if not hasattr(value, "shape"):
-            return value
-        if getattr(value, "weak_type", False):
-            return value.item()  # a number
-        if kind == "same":
-            return _on_all(value, NamedSharding(self.mesh, _ALL))
-        return together.as_row(value, self.mesh, kind == "split")
-
-    def leave(self, outs: Sequence[Any]) -> list[Any]:
-        """What a process gets of the outputs."""
-        if self.flag >= 0:
-            self.flags.append(together.own_copy(outs[self.flag]))
-        return [self.left(out, kind) for out, kind in zip(outs, self.outs)]
-
-    def left(self, value: Any, kind: str) -> Any:
-        """What a process gets of an output."""
-        if kind == "kept":
-            return value
-        return together.own_copy(value) if kind == "same" else together.of_row(value)
-
-
-def own_copies(values: Sequence[Any]) -> list[Any] | None:
-    """Inputs of a program with this process's copies of what is the same in all; None if something is split."""
-    if not all(v.is_fully_replicated for v in values if meshes.is_global(v)):
-        return None
-    return [together.own_copy(v) if meshes.is_global(v) else v for v in values]
-
-
 def agree(jaxpr: Any, values: Sequence[Any]) -> None:
     """Compare what the processes run together, and the inputs of this process in it: they have to be the same in all.
 
@@ -183,17 +98,6 @@ _INPUTS = (
     "what is of one process among the inputs of a compiled function that computes with tensors of all (make a batch "
     "global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call DistributedDataParallel's module): it"
 )
-#: so many calls may run at a time before the flag of the first is waited for
-_BEHIND = 2
-
-
-def _on_all(value: Any, sharding: NamedSharding) -> Any:
-    """A value that all processes have, on all devices."""
-    host = np.asarray(value)
-    with tracing.x64():
-        return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
-
-
 # ---------------------------------------------------------------- which values are the same
 
 
@@ -205,7 +109,7 @@ def _made_of(jaxpr: Any, bits: Sequence[int]) -> list[int]:
     """Of which inputs of single processes each output is made: bits, from those of constants and inputs."""
 
     def rule(eqn: Any, ins: list[int]) -> list[int]:
-        name, is_over = eqn.primitive.name, PROCESS in _axes(eqn.params)
+        name, is_over = eqn.primitive.name, PROCESS in axes_of(eqn.params)
         if name == "optimization_barrier":
             return ins
         total = _ANY if is_over and name not in _REDUCED else 0
@@ -214,11 +118,6 @@ def _made_of(jaxpr: Any, bits: Sequence[int]) -> list[int]:
         return [total] * len(eqn.outvars)
 
     return walk(jaxpr, bits, rule, lambda value, aval: 0)
-
-
-def _axes(params: dict[str, Any]) -> Sequence[Any]:
-    found = params.get("axes", params.get("axis_name", ()))
-    return found if isinstance(found, tuple | list) else (found,)
 
 
 # ---------------------------------------------------------------- the program of all
@@ -270,8 +169,10 @@ def of_all(
             draft.within.index += 1
     kept = {*targets, *(i for stage in draft.stages for i in stage.residuals)}
     new = _spread(overlay, closed, mesh, kinds, used, order, is_row, changes, within, drawn, watched, flag)
+    tensors = [None if kind == "made" else _tensor(kind, what, arguments) for kind, what in draft.boundary]
+    is_global = [t is not None and placed.sharding_of(t._storage) is not None for t in tensors]
     for stage in draft.stages:
-        stage.rows = StageRows(mesh, [is_row[i] for i in stage.residuals], draft, arguments)
+        stage.rows = StageRows(mesh, [is_row[i] for i in stage.residuals], is_global)
     return new, Rows(
         mesh,
         kinds,
@@ -402,65 +303,6 @@ def _text(closed: Any, used: Sequence[int], drawn: set[int]) -> str:
     return "\n".join([text, *told])
 
 
-_CONSTRAINT = (
-    "a compiled function of several processes with tensors of one process, in which tensors are split over devices: "
-    "make its arguments global before the call with DTensor.from_local(x, mesh, [Shard(0)])"
-)
-
-
-def _of_parts(closed: Any) -> Any:
-    """The program with the number of the process as last input, and without constraints of values that are the same."""
-    jaxpr = closed.jaxpr
-    index = Var(ShapedArray((), np.dtype(np.int32)))
-    source: dict[Any, Any] = {}
-    of = lambda x: x if is_literal(x) else source.get(x, x)
-    eqns = []
-    for eqn in jaxpr.eqns:
-        if any(not is_literal(x) and x in source for x in eqn.invars):
-            eqn = eqn.replace(invars=list(map(of, eqn.invars)))
-        name = eqn.primitive.name
-        if name == "axis_index" and PROCESS in _axes(eqn.params):
-            source[eqn.outvars[0]] = index
-        elif name == "sharding_constraint":
-            if not eqn.params["sharding"].is_fully_replicated:
-                raise NotImplementedError(_CONSTRAINT)
-            source[eqn.outvars[0]] = eqn.invars[0]
-        else:
-            eqns.append(eqn)
-    return closed.replace(
-        jaxpr=jaxpr.replace(invars=[*jaxpr.invars, index], eqns=eqns, outvars=list(map(of, jaxpr.outvars)))
-    )
-
-
-def _mapped(
-    mesh: Mesh, fn: Callable[..., Any], ins: Sequence[bool], outs: Sequence[bool]
-) -> Callable[..., Any]:
-    """A function of a process as one of all; its last argument is the number of the process. Told of each argument and
-    result is whether it is a row.
-    """
-
-    def local(*given: Any) -> list[Any]:
-        values = [x[0] if row else x for x, row in zip(given, (*ins, True), strict=True)]
-        return [y[None] if row else y for y, row in zip(fn(*values), outs, strict=True)]
-
-    specs = [_ROWS if row else _ALL for row in (*ins, True)]
-    run = jax.shard_map(
-        local,
-        mesh=mesh,
-        in_specs=tuple(specs),
-        out_specs=[_ROWS if row else _ALL for row in outs],
-        axis_names={PROCESS},
-        check_vma=False,
-    )
-    where = NamedSharding(mesh, _ROWS)
-
-    def of_rows(*given: Any) -> list[Any]:
-        found = run(*given, jnp.arange(mesh.shape[PROCESS], dtype=jnp.int32))
-        return [lax.with_sharding_constraint(y, where) if row else y for y, row in zip(found, outs)]
-
-    return of_rows
-
-
 def _spread(
     overlay: Overlay,
     closed: Any,
@@ -481,7 +323,7 @@ def _spread(
     consts = [
         np.asarray(c) if isinstance(c, jax.Array) and not meshes.is_global(c) else c for c in closed.consts
     ]
-    parts = _of_parts(closed)
+    parts = of_parts(closed)
 
     def one(*given: Any) -> list[Any]:
         held = list(consts)
@@ -505,7 +347,7 @@ def _spread(
     )
 
     at = sorted(range(len(order)), key=order.__getitem__)
-    run = _mapped(mesh, one, [*[True] * len(draws), *(enters[k] for k in used)], [is_row[i] for i in at])
+    run = mapped(mesh, one, [*[True] * len(draws), *(enters[k] for k in used)], [is_row[i] for i in at])
 
     def whole(*given: Any) -> list[Any]:
         found = run(*given[: len(draws)], *(given[len(draws) + k] for k in used))
@@ -534,63 +376,6 @@ def _differ(values: Sequence[Any], index: Any, count: int, kind: Any) -> Any:
 
 #: elements of what is compared at every call
 _SMALL = 64
-
-
-class StageRows:
-    """How the walk back of a program runs in all processes (see `stages`).
-
-    Args:
-        residuals: which of them are rows.
-    """
-
-    def __init__(self, mesh: Mesh, residuals: Sequence[bool], draft: Draft, arguments: Arguments) -> None:
-        self.mesh, self.residuals = mesh, residuals
-        self.is_global = [
-            placed.sharding_of(_tensor(kind, what, arguments)._storage) is not None
-            if kind != "made"
-            else False
-            for kind, what in draft.boundary
-        ]
-
-    def backward(self, stage: Stage, walk_back: Callable[..., Any]) -> Callable[..., Any]:
-        """`Stage.backward` for a walk of one process."""
-        rows = Rows(self.mesh)
-        same = [edge is not None and edge[0] is None and self.is_global[edge[1]] for edge in stage.edges]
-        programs: dict[Any, Any] = {}
-
-        def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> Any:
-            entered = [rows.entered(g, "row") for g in grads]
-            made = [not is_same for is_same, there in zip(same, stage.reached, strict=True) if there]
-            program = programs.get(given)
-            if program is None:
-                program = programs[given] = self._program(
-                    walk_back, given, len(grads), made, len(stage.errors)
-                )
-            with tracing.x64():
-                found = memory.run(program, (residuals, entered))
-            values = iter(found)
-            gradients = []
-            for is_same, there in zip(same, stage.reached, strict=True):
-                value = next(values) if there else None
-                gradients.append(value if is_same or value is None else rows.left(value, "row"))
-            return gradients, [rows.left(flag, "same") for flag in values]
-
-        return backward
-
-    def _program(
-        self, walk_back: Callable[..., Any], given: Any, count: int, made: Sequence[bool], flags: int
-    ) -> Any:
-        parts = len(self.residuals)
-
-        def one(*values: Any) -> list[Any]:
-            of_one = lambda *v: walk_back(list(v[:parts]), list(v[parts:]), given)
-            closed = jax.make_jaxpr(of_one)(*values[:-1])
-            found = jaxpr_as_fun(_of_parts(closed))(*values)
-            end = len(found) - flags
-            return [*found[:end], *(lax.psum(f.astype(jnp.float32), PROCESS) > 0 for f in found[end:])]
-
-        run = _mapped(self.mesh, one, [*self.residuals, *[True] * count], [*made, *[False] * flags])
-        return jax.jit(lambda residuals, grads: run(*residuals, *grads))
 
 
 def _tensor(kind: str, what: Any, arguments: Arguments) -> Tensor:

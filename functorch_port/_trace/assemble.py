@@ -23,7 +23,7 @@ from .._array.storage import Storage
 from .._base import lowering
 from .._base.jaxprs import operations, pruned, uses
 from .._tensor.tensor import Tensor
-from .across import Rows, order_of
+from .across import order_of
 from .draft import Draft
 from .effects import Effects, functions_of
 from .ends import Ends, padded_to
@@ -35,6 +35,7 @@ from .pending import Pending, pays
 from .places import Arguments
 from .program import Program
 from .results import Results
+from .rows import Rows
 from .sizes import Sizes
 from .stages import Recording, Stage
 

@@ -12,13 +12,14 @@ from .._array.value import OTHERS, arrays_of
 from .._base import settings
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
-from .across import Rows, agree, own_copies
+from .across import agree
 from .effects import Effects, FirstCall, Undo
 from .ends import Ends
 from .executable import Executable
 from .guards import Guards
 from .inputs import Inputs
 from .results import Computed, Results
+from .rows import Rows, own_copies
 from .stages import Recording
 
 if TYPE_CHECKING:

@@ -30,13 +30,13 @@ from .._tensor.tensor import Tensor
 from ..autograd._engine import at_edges
 
 if TYPE_CHECKING:
-    from .across import StageRows
     from .draft import Draft
     from .ends import Ends
     from .handles import Made
     from .overlay import Overlay
     from .places import Arguments
     from .results import Changed, Left
+    from .rows import StageRows
 
 __all__ = ["ProgramNode", "Recording", "Root", "Stage", "collect_backward", "hooks_of", "takes"]
 
