@@ -18,6 +18,7 @@ from functorch_port._base import settings
 ROOT = Path(__file__).parents[2]
 
 VALUES = {
+    "AGREE": {"": "first", "always": "always", "FIRST": "first"},
     "BACKEND": {"": "auto", "jax": "jax", "AUTO": "auto"},
     "CACHE": {"": True, "1": True, "yes": True, "off": False, "/a/b": "/a/b"},
     "CHECKS": {"": None, "0": False, "true": True},
@@ -30,6 +31,7 @@ VALUES = {
     "X64": {"": True, "FALSE": False, " 1 ": True},
 }
 WRONG = {
+    "AGREE": ["never", "1"],
     "BACKEND": ["numpy", "1"],
     "CHECKS": ["2", "maybe"],
     "HOST_ELEMENTS": ["-1", "1e3", "many"],
