@@ -89,8 +89,11 @@ def agree(jaxpr: Any, values: Sequence[Any]) -> None:
     """
     if not any(map(meshes.is_global, values)):
         return
-    agreement.compare(_text(jaxpr, range(len(jaxpr.in_avals)), set()))
+    # inputs that nothing uses, and their order, are those of the objects that happen to be alive
+    needed, live = pruned(jaxpr.jaxpr)
+    agreement.compare(_text(jaxpr.replace(jaxpr=needed), [k for k, there in enumerate(live) if there], set()))
     own = [np.asarray(v) for v in values if not meshes.is_global(v)]
+    own.sort(key=lambda array: agreement.digest([array]))
     agreement.check({_INPUTS: own} if own else {})
 
 
@@ -296,7 +299,7 @@ def _text(closed: Any, used: Sequence[int], drawn: set[int]) -> str:
     outs = [v for _, v in sorted(zip(order, jaxpr.outvars, strict=True), key=lambda pair: pair[0])]
     ins = [jaxpr.invars[k] for k in _used(jaxpr, [k in used for k in range(len(jaxpr.invars))])]
     consts = [np.asarray(c) for c in closed.consts if id(c) not in drawn and not meshes.is_global(c)]
-    text = re.sub(r"0x[0-9a-f]+", "", str(jaxpr.replace(invars=ins, outvars=outs)))
+    text = re.sub(r"0x[0-9a-fA-FX]+", "", str(jaxpr.replace(invars=ins, outvars=outs)))
     told = [
         f"constant {k}: {c.dtype}{[*c.shape]} {agreement.digest([c]).hex()}" for k, c in enumerate(consts)
     ]
