@@ -127,7 +127,7 @@ def _compile_what_comes_often(contestants: Mapping[str, Contestant]) -> None:
         return
     from functorch_port._base.tuning import tuning
 
-    with tuning.having(compilation_time=0.0, compilation_each=0.0, background=False):
+    with tuning.having(compilation_time=0.0, compilation_each=0.0, parts_after=2, background=False):
         for contestant in contestants.values():
             for _ in range(4):
                 contestant.wait(contestant.call())

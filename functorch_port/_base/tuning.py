@@ -105,7 +105,7 @@ class Tuning:
             (1024, 1536), a sigmoid 0.30 instead of 0.39, a training step of ResNet-18 0.91 to 0.94 of the time; a
             ViT's (0.96 to 1.07), a U-Net's and an LSTM's as long.
         parts_after: calls of a large program after which it is compiled once more, to work in parts, where the first
-            one comes from the cache on the disk: that takes as long as it saves in some 40 steps of a ResNet, or 15 of
+            one comes from the cache on the disk: that takes as long as it saves in some 40 steps of a ResNet, or 12 of
             a ViT.
         compilations: after so many JAX is told to forget what it compiled.
         file_slack: bytes that what a file holds may take beyond the size of the file.
@@ -186,7 +186,7 @@ class Tuning:
     recurrence_part: int = 1 << 20
     normals_least: int = 1 << 20
     vector_bits: int = 512
-    parts_after: int = 64
+    parts_after: int = 16
     compilations: int = 512
     file_slack: int = 64 << 20
     checkpoint_part: int = 256 << 20
