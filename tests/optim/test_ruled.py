@@ -213,7 +213,9 @@ def test_edits_and_new_groups_between_steps(name):
             for key in ("weight_decay", "rho", "lr_decay", "momentum_decay", "lambd"):
                 if key in group:
                     group[key] *= 0.5 if i != 4 or key != "weight_decay" else 0
-            if "alpha" in group:  # not to 0, where a variance is the difference of two squares that are almost equal
+            if (
+                "alpha" in group
+            ):  # not to 0, where a variance is the difference of two squares that are almost equal
                 group["alpha"] *= 0.9
             for p in (first, second):
                 p.grad = T.tensor(rng.standard_normal(4))

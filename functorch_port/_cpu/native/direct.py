@@ -132,6 +132,8 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     Numpy takes a batch one by one, and its threads wait for each other: on two cores where something else computes, it
     takes 40 ms for 512 x 512 by 512 x 512, and this 1.4.
     """
+    if a.size * b.shape[-1] < tuning.single_product:  # all multiply-adds, if there are rows and columns
+        return np.matmul(a, b)
     product = _product(a, b)
     if product is not None and not _has_onednn.cache_info().currsize:
         made = _by_numpy(a, b, product)
@@ -202,8 +204,9 @@ def _product_plan(product: onednn.Product) -> _Plan:
 
 
 def _multiplied(arrays: Sequence[np.ndarray], *, left: bool, right: bool, precision: Any) -> np.ndarray:
-    a, b = (x.swapaxes(-1, -2) if flip else x for x, flip in zip(arrays, (left, right), strict=True))
-    return matmul(a, b)
+    a, b = arrays
+    a = a.swapaxes(-1, -2) if left else a
+    return matmul(a, b.swapaxes(-1, -2) if right else b)
 
 
 # ------------------------------------------------------------------ formulas of rows

@@ -49,7 +49,7 @@ def _loop(w: Writer, eqn: Any, ins: list[Value]) -> Any:
     (test, cost), (body, more) = w._inner(p["cond_jaxpr"]), w._inner(p["body_jaxpr"])
     once, each = cost[0] + more[0], [(shape, ns * _RUNS) for shape, ns in (*cost[1], *more[1])]
     constants = p["cond_nconsts"], p["body_nconsts"]
-    how = {"test": test, "body": body, "constants": constants, "symbols": w.symbols}
+    how: dict[str, Any] = {"test": test, "body": body, "constants": constants, "symbols": w.symbols}
     return w._call(_while, eqn, ins, once * _RUNS, *each, **how)
 
 

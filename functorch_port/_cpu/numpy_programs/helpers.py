@@ -14,12 +14,7 @@ from ..._array import tracing
 from ..._base.sizes import ARITHMETIC
 from ..._base.tuning import tuning
 
-__all__ = ["HELPERS", "in_one", "ones_of", "pad", "summed_rows"]
-
-
-def in_one(way: Callable[..., Any], *arrays: Any, **how: Any) -> Any:
-    """What takes arrays as one argument."""
-    return way(arrays, **how)
+__all__ = ["HELPERS", "ones_of", "pad", "summed_rows"]
 
 
 def _full(x: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:

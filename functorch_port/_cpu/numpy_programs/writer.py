@@ -18,7 +18,7 @@ from ..._array.value import HOST
 from ..._base import lowering, sizes
 from ..._base.jaxprs import inlined, pruned, walk
 from ..elements import ELEMENTS
-from .helpers import HELPERS, in_one
+from .helpers import HELPERS
 from .program import Program
 from .values import DTYPES, KEPT, LOW, Unsupported, Value
 
@@ -250,15 +250,25 @@ class Writer:
         """A primitive that something else computes."""
         for var in eqn.outvars:
             self._checked(var.aval)
-        return self._call(partial(in_one, by.way), eqn, ins, by.time, **eqn.params)
+        return self._call(by.way, eqn, ins, by.time, as_tuple=True, **eqn.params)
 
     def _call(
-        self, fn: Callable[..., Any], eqn: Any, ins: list[Value], once: float, *each: Any, **how: Any
+        self,
+        fn: Callable[..., Any],
+        eqn: Any,
+        ins: list[Value],
+        once: float,
+        *each: Any,
+        as_tuple: bool = False,
+        **how: Any,
     ) -> list[Value]:
-        """The results of ``fn(*arrays, **how)``; what it costs as for `_emit`. Sizes in ``how`` may be symbols."""
+        """The results of ``fn(*arrays, **how)``, or of ``fn(arrays, **how)``; what it costs as for `_emit`. Sizes in
+        ``how`` may be symbols.
+        """
         arrays = [self.converted(v, v.aval.update(weak_type=False)) for v in map(self._whole, ins)]
+        each_array = "".join([f"{self._array(v)}, " for v in arrays])
         given = [
-            *map(self._array, arrays),
+            f"({each_array})" if as_tuple else each_array.removesuffix(", "),
             *[f"{name}={self._parameter(value)}" for name, value in how.items()],
         ]
         text = f"{self._named(fn)}({', '.join(given)})"

@@ -43,7 +43,9 @@ def visualize_sharding(dtensor: Tensor, header: str = "", use_rich: bool = False
     if not dtensor.numel():
         return
     if dtensor.dim() not in (1, 2):
-        raise RuntimeError(f"visualize sharding supports only 1D or 2D DTensor, got {dtensor.dim()} dimensions")
+        raise RuntimeError(
+            f"visualize sharding supports only 1D or 2D DTensor, got {dtensor.dim()} dimensions"
+        )
     if jax.process_index():
         return
     if header:
@@ -63,7 +65,8 @@ def visualize_sharding(dtensor: Tensor, header: str = "", use_rich: bool = False
         f"{name} {start}-{end - 1}" for start, end in zip(starts, [*starts[1:], size], strict=True)
     ]
     cells = [
-        [f"{dtensor.device.type}:{','.join(map(str, blocks[row, column]))}" for column in columns] for row in rows
+        [f"{dtensor.device.type}:{','.join(map(str, blocks[row, column]))}" for column in columns]
+        for row in rows
     ]
     table = np.array(
         [
