@@ -13,8 +13,8 @@ from .bounded import Bounded
 from .tuning import tuning
 
 __all__ = [
-    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "is_global", "is_here", "joined", "made_whole",
-    "mesh_in", "mesh_of", "of_processes", "spec_of", "unnamed", "within",
+    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "described", "is_global", "is_here", "joined",
+    "made_whole", "mesh_in", "mesh_of", "of_processes", "spec_of", "unnamed", "within",
 ]  # fmt: skip
 
 #: the axes of `of_processes`
@@ -65,6 +65,13 @@ def of_processes(devices: Iterable[Any]) -> Mesh:
             f"a mesh has devices of {have} of {jax.process_count()} processes: give one that has devices of all"
         )
     return mesh_of(row.reshape(jax.process_count(), -1), (PROCESS, OWN))
+
+
+def described(sharding: NamedSharding) -> str:
+    """A sharding as a text in which all that it says stands."""
+    mesh: Any = sharding.mesh
+    ids = [device.id for device in mesh.devices.flat]
+    return f"{sharding.spec} on the mesh {dict(mesh.shape)} of the devices {ids}"
 
 
 def is_global(value: Any) -> bool:

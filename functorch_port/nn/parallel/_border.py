@@ -113,18 +113,19 @@ def is_global(tensor: Tensor) -> bool:
     return meshes.is_global(tensor._look())
 
 
-def _check_equal(shape: Sequence[int]) -> None:
-    """Refuse parts of different shapes. The processes meet here."""
-    mine = f"{tuple(shape)}".ljust(_TEXT).encode()
-    found = [each.decode().strip() for each in agreement.everywhere("a batch of each process", mine)]
-    if len({*found}) > 1:
-        raise ValueError(
-            f"the processes give batches of different shapes: {', '.join(found)}. Give all the same number of rows: "
-            "DistributedSampler and DataLoader(drop_last=True) do"
-        )
-
-
-_TEXT = 256
+def _check_equal(tensor: Tensor, sharding: NamedSharding) -> None:
+    """Refuse parts of different shapes, dtypes or placements. The processes meet here."""
+    parts = (str(tuple(tensor.shape)), str(tensor.dtype), meshes.described(sharding))
+    found = [
+        each.decode().split("; ")
+        for each in agreement.everywhere("a batch of each process", "; ".join(parts).encode())
+    ]
+    for what, *texts in zip(("shapes", "dtypes", "placements"), *found, strict=True):
+        if len({*texts}) > 1:
+            raise ValueError(
+                f"the processes give batches of different {what}: {', '.join(texts)}. Give all the same number of "
+                "rows, as DistributedSampler and DataLoader(drop_last=True) do, of one dtype, placed in one way"
+            )
 
 
 @lru_cache(tuning.cached_facts)
@@ -195,9 +196,9 @@ def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int
         times: as in `JoinedBackward`.
 
     Raises:
-        ValueError: the processes have parts of different shapes.
+        ValueError: the processes have parts of different shapes, dtypes or placements.
     """
-    _check_equal(tuple(tensor.shape))
+    _check_equal(tensor, sharding)
     out = wrap(placed.Placed(placed.of_parts(tensor._look(), sharding), sharding, mesh))
     if tensor.requires_grad and grad_mode.state.enabled:
         out._requires_grad, out._grad_fn = True, JoinedBackward(edge_of(tensor), sharding, times)
@@ -256,6 +257,7 @@ def across(module: Any, args: Any, kwargs: Any, border: Border) -> Any:
             return own_part(leaf, border.rows((rows,)), 1 / count)
         return own_part(leaf, NamedSharding(border.mesh, PartitionSpec()), 1 / jax.process_count(), True)
 
-    args, kwargs = tree.map(enter, (args, kwargs))
+    with agreement.telling("a batch of each process"):
+        args, kwargs = tree.map(enter, (args, kwargs))
     with contexts.state.having(parts=count, joined=True):
         return tree.map(leave, module(*args, **kwargs))
