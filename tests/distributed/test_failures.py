@@ -305,6 +305,18 @@ TOGETHER = {
         "different placements",
         "P()",
     ),
+    "values that are to be the same": (
+        "DTensor.from_local(torch.zeros(2), mesh, [Replicate()])",
+        "DTensor.from_local(torch.ones(2), mesh, [Replicate()])",
+        "rank 0 and rank 1 give different values",
+        "P()",
+    ),
+    "batches of tensor parallelism": (
+        "split_net(torch.zeros(3, 2))",
+        "split_net(torch.ones(3, 2))",
+        "rank 0 and rank 1 give different values",
+        "without a sampler",
+    ),
     "modules of DDP": ("DDP(nn.Linear(2, 3))", "DDP(nn.Linear(2, 2))", "shape [3, 2]", "shape [2, 2]"),
     "DDP without gradients": (
         "DDP(nn.Linear(2, 3))",
@@ -385,6 +397,7 @@ dist.init_process_group(timeout=timedelta(seconds=30))
 mesh, found = init_device_mesh("cpu", (2,)), {}
 split, ddp = distribute_tensor(torch.ones(4), mesh, [Shard(0)]), DDP(nn.Linear(2, 2))
 net = nn.Sequential(nn.Linear(2, 2))
+split_net = parallelize_module(nn.Linear(2, 2), mesh, ColwiseParallel())
 dcp.save({"w": torch.ones(2)}, checkpoint_id=sys.argv[1])
 """
     first, second = job(f"{head}{cases}\nprint(json.dumps(found))", str(tmp_path / "c")).values()

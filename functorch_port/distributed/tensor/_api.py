@@ -162,7 +162,7 @@ class DTensor(metaclass=_Kind):
             local_tensor: the part of this process: of all its devices together.
             device_mesh: the mesh.
             placements: how the parts make up the whole, for each dimension of the mesh.
-            run_check: accepted: parts that are to be equal are not compared.
+            run_check: accepted: parts that are to be equal are compared anyway.
             shape, stride: those of the whole, which parts of one size have anyway.
             grad_placements: how the gradient lies; in several processes as the tensor does.
 
@@ -170,7 +170,8 @@ class DTensor(metaclass=_Kind):
             RuntimeError: one of ``shape`` and ``stride`` is given without the other.
             NotImplementedError: ``shape`` is that of parts of different sizes, ``stride`` is not that of a contiguous
                 tensor, or ``grad_placements`` are others than ``placements`` in several processes.
-            ValueError: the processes have parts of different shapes, dtypes or placements.
+            ValueError: the processes have parts of different shapes, dtypes or placements, or of different values where
+                they are to be the same.
         """
         mesh = mesh_of(device_mesh)
         sharding = sharding_for(mesh, placements, local_tensor.dim())
@@ -251,7 +252,8 @@ def _redistribute(
         backward_dtype: to which a gradient is converted before it moves.
 
     Raises:
-        RuntimeError: without placements.
+        RuntimeError: without placements; the processes give different ones.
+        NotImplementedError: the mesh has other devices than that of the tensor.
     """
     if placements is None:
         raise RuntimeError("placements is needed for redistribute!")
@@ -260,6 +262,8 @@ def _redistribute(
     own = _of(tensor, "redistribute")
     mesh = _mesh_of(tensor, own) if device_mesh is None else mesh_of(device_mesh)
     sharding = sharding_for(mesh, placements, tensor.dim())
+    if [*mesh.jax_mesh.devices.flat] != [*own.mesh.devices.flat]:
+        raise NotImplementedError(f"Cross device mesh comm not supported yet! {meshes.mixed(own, sharding)}")
     agreement.alike("redistribute", {"tensor": _described(tensor, sharding)})
     return moved(tensor, sharding, own, mesh, **dtypes)
 

@@ -99,8 +99,8 @@ def spec_for(mesh: DeviceMesh, placements: Sequence[Placement]) -> PartitionSpec
         raise ValueError(
             "`placements` must have the same length as `device_mesh.ndim`! "
             f"Found placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}. "
-            f"{list(placements)} was given for {mesh}: give a placement for each dimension of the mesh (Replicate() where "
-            "nothing is split), or a part of the mesh, as mesh['tp']"
+            f"{list(placements)} was given for {mesh}: give a placement for each dimension of the mesh (Replicate() "
+            "where nothing is split), or a part of the mesh, as mesh['tp']"
         )
     axes: dict[int, list[str]] = {}
     for axis, placement in zip(mesh.axes, placements, strict=True):
