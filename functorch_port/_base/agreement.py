@@ -72,7 +72,9 @@ class Series:
 
 
 def _gathered(what: str, mine: bytes, failed: bool, key: str) -> list[bytes]:
-    """By collectives of JAX's: they do not notice when a process does not come, and have an order of their own."""
+    """By collectives of JAX's. They do not notice when a process does not come, so an error is printed before."""
+    if failed:
+        print(f"process {jax.process_index()} failed in {mine.decode()}", file=sys.stderr, flush=True)
     heads = _rows(np.array([failed, len(mine)], np.int32))
     width = max(1, heads[:, 1].max())
     rows = _rows(np.frombuffer(mine.ljust(width, b"\0"), np.uint8))
