@@ -13,8 +13,8 @@ from .bounded import Bounded
 from .tuning import tuning
 
 __all__ = [
-    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "is_global", "is_here", "joined", "made_whole",
-    "mesh_in", "mesh_of", "of_processes", "spec_of", "unnamed", "within",
+    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "described", "is_global", "is_here", "joined",
+    "made_whole", "mesh_in", "mesh_of", "mixed", "of_processes", "spec_of", "unnamed", "within",
 ]  # fmt: skip
 
 #: the axes of `of_processes`
@@ -67,6 +67,22 @@ def of_processes(devices: Iterable[Any]) -> Mesh:
     return mesh_of(row.reshape(jax.process_count(), -1), (PROCESS, OWN))
 
 
+def described(sharding: NamedSharding) -> str:
+    """A sharding as a text in which all that it says stands."""
+    mesh: Any = sharding.mesh
+    ids = [device.id for device in mesh.devices.flat]
+    return f"{sharding.spec} on the mesh {dict(mesh.shape)} of the devices {ids}"
+
+
+def mixed(first: NamedSharding, second: NamedSharding) -> str:
+    """What is wrong, and what to do, where two shardings are of different devices, or of these in different orders."""
+    return (
+        f"one lies by {described(first)}, the other by {described(second)}. Place both on one mesh, or on dimensions "
+        "of one, as mesh['tp']; a tensor moves to another mesh by "
+        "distribute_tensor(x.detach().full_tensor(), mesh, placements)"
+    )
+
+
 def is_global(value: Any) -> bool:
     """Whether an array lies in several processes."""
     is_array = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
@@ -113,6 +129,9 @@ def joined(error: Exception, args: Any) -> Any:
 
     In several processes they have been compared before, or are an optimizer's numbers (see `_run.crossing`).
     None if that is not why it refused them.
+
+    Raises:
+        ValueError: the others are on different meshes.
     """
     if not isinstance(error, ValueError) or INCOMPATIBLE not in str(error):
         return None
@@ -120,8 +139,14 @@ def joined(error: Exception, args: Any) -> Any:
     wide = [a.sharding for a in arrays if len(a.sharding.device_set) > 1]
     if not wide or not isinstance(wide[0], NamedSharding):
         return None
+    row = [*wide[0].mesh.devices.flat]
+    others = [s for s in wide if isinstance(s, NamedSharding) and [*s.mesh.devices.flat] != row]
+    if others:
+        raise ValueError(
+            f"tensors on different meshes meet ({INCOMPATIBLE}): {mixed(wide[0], others[0])}"
+        ) from error
     everywhere = NamedSharding(wide[0].mesh, PartitionSpec())
-    if not all(a.sharding.device_set <= everywhere.device_set for a in arrays):
+    if len(wide) == len(arrays) or not all(a.sharding.device_set <= everywhere.device_set for a in arrays):
         return None
 
     def moved(leaf: Any) -> Any:

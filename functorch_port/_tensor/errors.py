@@ -50,7 +50,7 @@ def told(
         for value in values:
             if type(value) is int:
                 fits.fits(value, dtypes.int64.np)
-        if "incompatible devices" in str(error):
+        if "Received incompatible devices" in str(error):
             places = list(dict.fromkeys(str(v.device) for v in values if isinstance(v, tensor)))
             return RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two devices, "

@@ -55,9 +55,9 @@ class Connection:
         self.base._hello(self.name(self.rank))
 
     def exchange(
-        self, key: str, ranks: list[int], value: bytes, timeout: timedelta, doing: str
+        self, key: str, ranks: list[int], value: bytes, timeout: timedelta, doing: str, leaves: bool = False
     ) -> list[bytes]:
-        """Bring a value to the processes of these ranks, and wait for theirs.
+        """Bring a value to the processes of these ranks, and wait for theirs; who ``leaves`` may go before they come.
 
         Raises:
             DistBackendError: some rank did not come in time, or has ended.
@@ -68,7 +68,7 @@ class Connection:
         names = [self.name(rank) for rank in ranks]
         try:
             position = ranks.index(self.rank)
-            return self.store._call("exchange", key, position, names, value, seconds)
+            return self.store._call("exchange", key, position, names, value, seconds, leaves)
         except Late as late:
             missing = ", ".join(str(ranks[i]) for i in late.who)
             raise DistBackendError(

@@ -132,27 +132,47 @@ class ProcessGroup:
         """Set how long a collective waits for the other processes."""
         self._timeout = timeout
 
-    def agree(self, what: str, extra: Any = None, timeout: timedelta | None = None) -> list[Any]:
+    def agree(
+        self,
+        what: str,
+        extra: Any = None,
+        timeout: timedelta | None = None,
+        failed: bool = False,
+        apart: str = "",
+    ) -> list[Any]:
         """Wait until all processes of the group are about to do the same.
 
         Args:
             what: the collective, with all that must be the same.
             extra: of this process; the result has those of all.
+            failed: ``extra`` is the error of this process, which does not wait for the others: they raise it.
+            apart: the name of this meeting, if it is beside the order of the collectives. Then who failed waits, too.
 
         Raises:
             DistBackendError: another process calls something else, has ended, or does not come in time.
+            FailedElsewhere: another process failed.
         """
         if tracing.overlay:
             return [extra] * self.size()  # the programs are compared when they are first run
-        self._calls += 1
+        self._calls += not apart
         if self.size() == 1:
             return [extra]
         progress.made(f"waiting in {what}")
-        mine = json.dumps([what, agreement.caller(), extra]).encode()
+        mine = json.dumps([None if failed else what, agreement.caller(), extra]).encode()
+        timeout = timedelta(0) if failed and not apart else timeout or self._timeout
         found = self._connection.exchange(
-            f"group/{self.group_name}/{self._calls}", self._ranks, mine, timeout or self._timeout, what
+            f"group/{self.group_name}/{apart or self._calls}", self._ranks, mine, timeout, what, failed
         )
         theirs = [json.loads(each) for each in found]
+        failures = {
+            rank: text.encode("latin-1").decode()
+            for rank, (call, _, text) in zip(self._ranks, theirs)
+            if call is None
+        }
+        if failed:
+            return []
+        if failures:
+            raise agreement.FailedElsewhere(what, failures)
         if any(each[0] != what for each in theirs):
             calls: dict[str, list[int]] = {}
             for rank, (call, place, _) in zip(self._ranks, theirs, strict=True):
@@ -165,9 +185,10 @@ class ProcessGroup:
         progress.made(what)
         return [each[2] for each in theirs]
 
-    def exchange(self, what: str, value: bytes) -> list[bytes]:
+    def exchange(self, what: str, value: bytes, failed: bool, apart: str) -> list[bytes]:
         """The bytes of all processes (see `agreement`)."""
-        return [each.encode("latin-1") for each in self.agree(what, value.decode("latin-1"))]
+        found = self.agree(what, value.decode("latin-1"), None, failed, apart)
+        return [each.encode("latin-1") for each in found]
 
     def compute(self, like: Tensor, kind: str, *how: Any, row: Any) -> Any:
         """What a program of `_programs` gives of the rows of all processes."""

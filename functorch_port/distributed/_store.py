@@ -10,6 +10,7 @@ import socket
 import socketserver
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -192,7 +193,7 @@ class TCPStore(Store):
         self._server = _Server(port) if is_master else None
         self._port = port if self._server is None else self._server.server_address[1]
         self._of_thread = threading.local()
-        self._open: list[socket.socket] = []
+        self._open: set[socket.socket] = set()
         self._lifeline: socket.socket | None = None
         self.check([])  # connects
         if world_size is not None and wait_for_workers:
@@ -214,7 +215,12 @@ class TCPStore(Store):
         connection = getattr(self._of_thread, "connection", None)
         if connection is None:
             connection = self._of_thread.connection = self._dial()
+            weakref.finalize(threading.current_thread(), self._hang_up, connection).atexit = False
         return connection
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        self._open.discard(connection)
+        connection.close()
 
     def _dial(self) -> socket.socket:
         end = time.monotonic() + self._timeout.total_seconds()
@@ -235,7 +241,7 @@ class TCPStore(Store):
             connection.settimeout(None)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self._open.append(connection)
+            self._open.add(connection)
             return connection
 
     def _call(self, method: str, *arguments: Any) -> Any:
@@ -270,7 +276,7 @@ class TCPStore(Store):
             self._call("end", name, "has ended")
 
     def _close(self) -> None:
-        for connection in self._open:
+        for connection in [*self._open]:
             connection.close()
         if self._server is not None:
             self._server.shutdown()

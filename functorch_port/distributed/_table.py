@@ -126,9 +126,18 @@ class Table:
             return self._until(found, timeout)
 
     def exchange(
-        self, key: str, position: int, names: Sequence[str], value: bytes, timeout: float
+        self,
+        key: str,
+        position: int,
+        names: Sequence[str],
+        value: bytes,
+        timeout: float,
+        leaves: bool = False,
     ) -> list[bytes]:
-        """Bring a value, and wait for those of all others: the list of them, the same for each."""
+        """Bring a value, and wait for those of all others: the list of them, the same for each.
+
+        Who ``leaves`` does not wait longer than the timeout, and has no list then; the others find its value.
+        """
         with self._changed:
             meeting = self._meetings.setdefault(key, _Meeting())
             meeting.brought[position] = value
@@ -145,15 +154,17 @@ class Table:
                 return None
 
             try:
-                self._until(found, timeout)
+                there = self._until(found, timeout)
             except Late:
+                there = False
+            if not there and not leaves:
                 meeting.failed = Late([i for i in range(len(names)) if i not in meeting.brought])
                 self._changed.notify_all()
-                raise meeting.failed from None
+                raise meeting.failed
             meeting.left += 1
             if meeting.left == len(names):
                 del self._meetings[key]
-            return [meeting.brought[index] for index in range(len(names))]
+            return [meeting.brought[index] for index in range(len(names))] if there else []
 
     def end(self, name: str, how: str) -> None:
         """Note how a process has ended."""

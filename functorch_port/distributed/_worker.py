@@ -17,9 +17,10 @@ import time
 from typing import Any
 
 from functorch_port import launcher
-from functorch_port._base import progress
+from functorch_port._base import agreement, progress
 
 from . import _connection
+from ._group import ProcessGroup
 from .constants import default_pg_timeout
 from .rendezvous import rendezvous
 
@@ -35,7 +36,11 @@ def main(options: dict[str, Any], how: str, words: list[str]) -> int:
     _note_errors(options["error"])
     launcher.install()
     store, rank, size = next(rendezvous("env://", timeout=default_pg_timeout))
-    _connection.connect(store, rank, size, default_pg_timeout)
+    connection = _connection.connect(store, rank, size, default_pg_timeout)
+    names = ("undefined", "xla")
+    agreement.exchange_by(
+        ProcessGroup(connection, [*range(size)], "launcher", names, default_pg_timeout).exchange
+    )
     try:
         status = launcher.run(words[0], words[1:], how)
     except SystemExit as end:

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from .._base import meshes
+from .._base import agreement, meshes
 from .._base.device import from_jax
 from .._tensor.creation.from_data import tensor as make_tensor
 from .._tensor.tensor import Tensor
@@ -47,7 +47,8 @@ class DeviceMesh:
         mesh_dim_names: the names of the dimensions.
 
     Raises:
-        RuntimeError: the mesh is larger than the number of ranks, or a name occurs twice.
+        RuntimeError: the mesh is larger than the number of ranks, a name occurs twice, or the processes make different
+            meshes.
 
     Example:
         >>> from functorch_port.distributed.device_mesh import init_device_mesh
@@ -58,6 +59,7 @@ class DeviceMesh:
     Reference: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.device_mesh.DeviceMesh
     """
 
+    @agreement.telling("DeviceMesh")
     def __init__(
         self, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None
     ) -> None:
@@ -81,6 +83,8 @@ class DeviceMesh:
                 f"Found len(mesh_dim_names): {len(names_given)} and len(mesh_shape):{ranks.ndim}."
             )
         devices, by_process = _devices_of(device_type, ranks)
+        about = f"{device_type!r} of shape {ranks.shape}, of the ranks {ranks.tolist()}, names {names_given}"
+        agreement.alike("DeviceMesh", {"mesh": about})
         axes = tuple(f"dim_{i}" for i in range(ranks.ndim)) if names_given is None else names_given
         made = meshes.mesh_of(devices, (*axes, *([OWN] if by_process else [])))
         self._set(device_type, ranks, names_given, made, axes)
@@ -250,8 +254,14 @@ def _devices_of(device_type: str, ranks: np.ndarray) -> tuple[np.ndarray, bool]:
     by_process = 1 < processes < devices.size and ranks.size <= processes
     count = processes if by_process else devices.size
     if ranks.size > count:
+        more = "" if device_type != "cpu" else (
+            ". A CPU is divided by functorch-port launch --devices-per-proc N, or, before JAX begins, by the "
+            "environment variable XLA_FLAGS=--xla_force_host_platform_device_count=N"
+        )  # fmt: skip
         raise RuntimeError(
-            f"Mesh should not be bigger than default world size {count}, but found {ranks.size} ranks!"
+            f"Mesh should not be bigger than default world size {count}, but found {ranks.size} ranks! The shape "
+            f"{ranks.shape} needs {ranks.size} devices, and {processes} process(es) have {count}: give a smaller "
+            f"one, or start the program with more devices{more}"
         )
     if ranks.size and (ranks.min() < 0 or ranks.max() >= count or len({*ranks.flat}) < ranks.size):
         raise RuntimeError(
@@ -299,19 +309,8 @@ def init_device_mesh(
     """
     if backend_override is not None:
         raise NotImplementedError("init_device_mesh(backend_override=) is not supported: XLA communicates")
-    shape = tuple(mesh_shape)
-    names = None if mesh_dim_names is None else tuple(mesh_dim_names)
-    if names is not None and len(set(names)) < len(names):
-        raise RuntimeError(
-            f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in mesh_dim_names {names}"
-        )
-    if names is not None and len(names) != len(shape):
-        raise RuntimeError(
-            "mesh_shape and mesh_dim_names should have same length! "
-            f"Found len(mesh_dim_names): {len(names)} and len(mesh_shape):{len(shape)}."
-        )
-    _check_type(device_type)
-    return DeviceMesh(device_type, np.arange(math.prod(shape)).reshape(shape), mesh_dim_names=names)
+    ranks = np.arange(math.prod(mesh_shape)).reshape(tuple(mesh_shape))
+    return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names)
 
 
 def current_mesh() -> DeviceMesh:

@@ -47,12 +47,16 @@ class Writing:
         folder: where; it appears when the checkpoint is complete.
         tree: dicts, lists and tuples of tensors, arrays, numbers, strings.
         later: whether to return when the values are copied, and write in the background.
+        meet: in several processes, waits until all have come as far; it raises what went wrong in others. They meet
+            before they write, when all have written, and when the checkpoint is complete.
 
     Raises:
         TypeError: the tree has a value of another type.
     """
 
-    def __init__(self, folder: str, tree: Any, later: bool = False) -> None:
+    def __init__(
+        self, folder: str, tree: Any, later: bool = False, meet: Callable[[], None] = lambda: None
+    ) -> None:
         tensors, left = take_apart(tree)
         without = [name for name, tensor in tensors.items() if not nbytes(tensor)]
         about: dict[str, Any] = {}
@@ -62,7 +66,7 @@ class Writing:
         arrays = _arrays(tree, {name: t for name, t in tensors.items() if name not in without}, "")
         if "" in tensors:  # a single tensor, but entries of a checkpoint have names
             arrays = None if without else {"": arrays}
-        self._checkpointer = _writer(max(map(nbytes, tensors.values()), default=0), later)
+        self._checkpointer = _writer(max(map(nbytes, tensors.values()), default=0), later, meet)
         try:
             self._checkpointer.save(
                 folder,
@@ -76,29 +80,54 @@ class Writing:
     def wait(self) -> None:
         """Wait until it is complete."""
         try:
-            if hasattr(self._checkpointer, "wait_until_finished"):
-                self._checkpointer.wait_until_finished()
+            self._checkpointer.wait_until_finished()
         finally:
             self._checkpointer.close()
 
 
-def _writer(most: int, later: bool) -> Any:
-    """What writes a checkpoint, whose largest array has so many bytes."""
+def _writer(most: int, later: bool, meet: Callable[[], None]) -> Any:
+    """What writes a checkpoint, whose largest array has so many bytes.
+
+    To orbax each process is alone, so that none waits for another one that has failed: it calls ``meet`` instead.
+    """
     orbax = _orbax()
     limit = max(tuning.checkpoint_part, 2 * most) / 1e9
     # compressed weights are hardly smaller, and wait in memory to be written
-    options = {"use_compression": False, "save_concurrent_gb": limit}
-    if later:
-        return orbax.AsyncCheckpointer(orbax.PyTreeCheckpointHandler(**options))
-    types = orbax.type_handlers
-    registry = types.create_type_handler_registry(
-        (np.ndarray, types.NumpyHandler(deepcopy_host_arrays=False)), (jax.Array, types.ArrayHandler())
-    )
-    return orbax.Checkpointer(
-        orbax.PyTreeCheckpointHandler(
-            **options, save_device_host_concurrent_gb=limit, type_handler_registry=registry
+    options: dict[str, Any] = {"use_compression": False, "save_concurrent_gb": limit}
+    if not later:
+        types = orbax.type_handlers
+        options["save_device_host_concurrent_gb"] = limit
+        options["type_handler_registry"] = types.create_type_handler_registry(
+            (np.ndarray, types.NumpyHandler(deepcopy_host_arrays=False)), (jax.Array, types.ArrayHandler())
         )
+    handler = orbax.PyTreeCheckpointHandler(**options)
+    write = handler.async_save
+
+    async def async_save(directory: Any, **given: Any) -> Any:
+        if jax.process_count() > 1 and jax.process_index() == 0:
+            (
+                directory / "array_metadatas"
+            ).mkdir()  # for which the others would wait in vain if this one failed
+        meet()
+        return await write(directory, **given)
+
+    handler.async_save = async_save
+    return orbax.AsyncCheckpointer(
+        handler,
+        async_options=orbax.AsyncOptions(
+            timeout_secs=_DAY, barrier_sync_fn=lambda **_: meet(), create_directories_asynchronously=False
+        ),
+        multiprocessing_options=_alone(),
+        checkpoint_metadata_store=orbax.metadata.metadata_store(enable_write=True, blocking_write=True),
     )
+
+
+_DAY = 24 * 3600
+
+
+def _alone() -> Any:
+    """Options of orbax by which a process does not wait for the others."""
+    return _orbax().options.MultiprocessingOptions(active_processes={jax.process_index()})
 
 
 def save_orbax(path: str | os.PathLike[str], obj: Any, force: bool = False) -> None:
@@ -207,7 +236,12 @@ class Opened:
         args = library.args.PyTreeRestore(
             item=target, restore_args=library.checkpoint_utils.construct_restore_args(target)
         )
-        with tracing.x64(), library.Checkpointer(library.PyTreeCheckpointHandler()) as checkpointer:
+        with (
+            tracing.x64(),
+            library.Checkpointer(
+                library.PyTreeCheckpointHandler(), multiprocessing_options=_alone()
+            ) as checkpointer,
+        ):
             return checkpointer.restore(self.path, args=args)
 
     def parts(self, where: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .._array import tracing
+from .._array import placed, tracing
+from .._base import agreement
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from .parameter import Parameter, is_lazy
@@ -94,6 +95,8 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
     """Load a state dict; if it does not fit, restore all parameters and buffers and raise."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+    if placed.several and any(placed.is_shared(t._storage) for _, _, t, _ in _snapshot(module)):
+        _check_alike(state_dict, strict, assign)
     metadata = getattr(state_dict, "_metadata", None)
     state_dict = OrderedDict(state_dict)
     if metadata is not None:
@@ -130,6 +133,17 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
             listed = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listed}")
     return _IncompatibleKeys(missing, unexpected)
+
+
+def _check_alike(state_dict: Mapping[str, Any], strict: bool, assign: bool) -> None:
+    """Refuse to load different entries into a module that is on the devices of all processes: these load together."""
+    kinds = {
+        f"{key!r}": f"{value.dtype} of shape {list(value.shape)}"
+        if isinstance(value, Tensor) and not is_lazy(value)
+        else type(value).__name__
+        for key, value in state_dict.items()
+    }
+    agreement.alike("load_state_dict", {"strict": strict, "assign": assign, **kinds})
 
 
 @contextmanager

@@ -183,10 +183,38 @@ PROCESSES = """
     options = states.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
     states.set_model_state_dict(net, full, options=options)
     assert all((data == values[at] + 1).all() for at, data in part(net.weight))
+
+    import resource, signal
+    own, texts = jax.process_index(), []
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def full_disk(save):
+        if own == 1:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (64, resource.RLIM_INFINITY))
+        try:
+            return save({"net": net, "k": 3}, checkpoint_id=f"{sys.argv[1]}/c")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    for wrong in (
+        lambda: distribute_tensor(ft.ones(4 + own), mesh, [Shard(0)]),
+        lambda: distribute_tensor(ft.ones(4 + 4 * own), mesh, [Shard(0)]),
+        lambda: dcp.load({"net": net, ("k", "n")[own]: 0}, checkpoint_id=f"{sys.argv[1]}/c"),
+        lambda: full_disk(dcp.save),
+        lambda: full_disk(dcp.async_save).result(),
+    ):
+        try:
+            wrong()
+        except (Exception, dcp.CheckpointException) as error:
+            texts.append(str(error))
+    wanted = ("equal parts", "shape [8]", "Missing key", "File too large", "File too large")
+    for text, part in zip(texts, wanted, strict=True):
+        assert part in text, text
 """
 
 
 def test_two_processes_save_together_and_one_loads(mesh: Mesh, tmp_path: Path) -> None:
+    """Without a process group; errors in one of them are raised in both, too."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]

@@ -15,7 +15,9 @@ from nets import Net
 
 import functorch_port as ft
 from functorch_port._array import placed
+from functorch_port.distributed.device_mesh import DeviceMesh, init_device_mesh
 from functorch_port.distributed.sharding import constrain, shard, use_mesh
+from functorch_port.distributed.tensor import Shard, distribute_tensor
 
 nn, F = ft.nn, ft.nn.functional
 
@@ -266,6 +268,39 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(mesh: Mesh) -> None:
         shard(net, {"weight": P("y")}, mesh)
     with pytest.raises(ValueError, match="splits 2 dimensions"):
         shard(ft.zeros(8), P(None, "x"), mesh)
+
+
+def test_errors_say_what_was_given_what_there_is_and_what_to_do(mesh: Mesh) -> None:
+    eight, four = init_device_mesh("cpu", (8,)), init_device_mesh("cpu", (4,))
+    x = distribute_tensor(ft.ones(8), eight, [Shard(0)])
+    y = distribute_tensor(ft.ones(8), four, [Shard(0)])
+    moves = r"distribute_tensor\(x.detach\(\).full_tensor\(\), mesh, placements\)"
+    add: Callable[[Any, Any], Any] = ft.compile(lambda a, b: a + b)
+    for wrong, kind, text in [
+        (
+            lambda: init_device_mesh("cpu", (4, 4)),
+            RuntimeError,
+            r"\(4, 4\) needs 16 devices, and .* have 8: give a sm",
+        ),
+        (
+            lambda: distribute_tensor(ft.ones(6), eight, [Shard(0)]),
+            ValueError,
+            "or make its size a multiple of 8",
+        ),
+        (lambda: x.redistribute(eight, [Shard(0), Shard(0)]), ValueError, r"length: 2, .*mesh\['tp'\]"),
+        (lambda: x.redistribute(eight, [Shard(1)]), AssertionError, r"\[Shard\(dim=1\)\] .* this one has 1"),
+        (lambda: x.redistribute(four, [Shard(0)]), NotImplementedError, moves),
+        (lambda: x + y, ValueError, moves),
+        (lambda: add(x, y), ValueError, moves),
+        (
+            lambda: x + distribute_tensor(y, DeviceMesh("cpu", [3, 2, 1, 0])),
+            ValueError,
+            "different placements",
+        ),
+    ]:
+        with pytest.raises(kind, match=text):
+            wrong()
+    assert distribute_tensor(x.detach().full_tensor(), four, [Shard(0)]).add(y).tolist() == [2.0] * 8
 
 
 def test_an_explicit_mesh_is_converted() -> None:

@@ -265,3 +265,142 @@ def test_different_programs(job):
         assert "f32[8,3]" in found["dtype"] and "f64[8,3]" in found["dtype"]
         assert "rank 0: the first call of a compiled program at script0.py:" in found["collective"]
         assert "rank 1: all_reduce(SUM) of float32[2] at script0.py:" in found["collective"]
+
+
+#: what rank 0 and rank 1 do -> a part of the error in rank 0, which says what is wrong in rank 1 or what differs
+TOGETHER = {
+    "a mesh larger than the devices": (
+        'init_device_mesh("cpu", (2,))',
+        'init_device_mesh("cpu", (4, 2))',
+        "rank 1 failed in DeviceMesh at script0.py:",
+        "The shape (4, 2) needs 8 devices, and 2 process(es) have 2",
+    ),
+    "meshes": (
+        'init_device_mesh("cpu", (2,))',
+        'init_device_mesh("cpu", (2, 1))',
+        "shape (2,)",
+        "shape (2, 1)",
+    ),
+    "an indivisible shard": (
+        "distribute_tensor(torch.ones(4), mesh, [Shard(0)])",
+        "distribute_tensor(torch.ones(5), mesh, [Shard(0)])",
+        "rank 1 failed in distribute_tensor at script0.py:",
+        "dimension 0 of a tensor of shape [5] cannot be split into 2 equal parts",
+    ),
+    "placements": (
+        "distribute_tensor(torch.ones(4), mesh, [Shard(0)])",
+        "distribute_tensor(torch.ones(4), mesh, [Replicate()])",
+        "P('dim_0',)",
+        "P()",
+    ),
+    "too many placements": (
+        "split.redistribute(mesh, [Replicate()])",
+        "split.redistribute(mesh, [Shard(0), Shard(0)])",
+        "rank 1 failed in redistribute",
+        "Found placements length: 2, and device_mesh.ndim: 1",
+    ),
+    "placements of parts": (
+        "DTensor.from_local(torch.ones(2), mesh, [Shard(0)])",
+        "DTensor.from_local(torch.ones(2), mesh, [Replicate()])",
+        "different placements",
+        "P()",
+    ),
+    "values that are to be the same": (
+        "DTensor.from_local(torch.zeros(2), mesh, [Replicate()])",
+        "DTensor.from_local(torch.ones(2), mesh, [Replicate()])",
+        "rank 0 and rank 1 give different values",
+        "P()",
+    ),
+    "batches of tensor parallelism": (
+        "split_net(torch.zeros(3, 2))",
+        "split_net(torch.ones(3, 2))",
+        "rank 0 and rank 1 give different values",
+        "without a sampler",
+    ),
+    "modules of DDP": ("DDP(nn.Linear(2, 3))", "DDP(nn.Linear(2, 2))", "shape [3, 2]", "shape [2, 2]"),
+    "DDP without gradients": (
+        "DDP(nn.Linear(2, 3))",
+        "DDP(nn.Linear(2, 3).requires_grad_(False))",
+        "rank 1 failed in DistributedDataParallel",
+        "doesn't have any parameter that requires",
+    ),
+    "modules of fully_shard": (
+        "fully_shard(nn.Linear(2, 4))",
+        "fully_shard(nn.Linear(2, 2))",
+        "shape [4, 2]",
+        "shape [2, 2]",
+    ),
+    "a module that fully_shard refuses": (
+        "fully_shard(nn.Linear(2, 4))",
+        "fully_shard(nn.ModuleList([nn.Linear(2, 4)]))",
+        "rank 1 failed in fully_shard",
+        "does not support containers",
+    ),
+    "plans": (
+        'parallelize_module(net, mesh, {"0": ColwiseParallel()})',
+        'parallelize_module(net, mesh, {"0": RowwiseParallel()})',
+        "ColwiseParallel",
+        "RowwiseParallel",
+    ),
+    "a style that is none": (
+        'parallelize_module(net, mesh, {"0": ColwiseParallel()})',
+        'parallelize_module(net, mesh, {"0": 3})',
+        "rank 1 failed in parallelize_module",
+        "<class 'int'> found",
+    ),
+    "a state dict without a key": (
+        "ddp.load_state_dict(ddp.state_dict())",
+        'ddp.load_state_dict({"module.weight": ddp.module.weight})',
+        "load_state_dict different things",
+        "'module.bias'",
+    ),
+    "a checkpoint without a key": (
+        'dcp.load({"w": torch.zeros(2)}, checkpoint_id=sys.argv[1])',
+        'dcp.load({"v": torch.zeros(2)}, checkpoint_id=sys.argv[1])',
+        "ranks:dict_keys([1])",
+        "Missing key in checkpoint state_dict: v",
+    ),
+    "another state to save": (
+        'dcp.save({"w": torch.zeros(2)}, checkpoint_id=sys.argv[1])',
+        'dcp.save({"w": torch.zeros(2), "v": 1}, checkpoint_id=sys.argv[1])',
+        "save different things",
+        "v: int",
+    ),
+}
+
+
+def test_arguments_that_differ_or_are_wrong_in_one_process(job, tmp_path):
+    """Each gives an error on both, with what is wrong where, and the processes are in step after it."""
+    cases = "\n".join(
+        f"""
+try:
+    if rank == 0:
+        {left}
+    else:
+        {right}
+except (Exception, dcp.CheckpointException) as error:
+    found[{name!r}] = str(error)
+dist.all_reduce(torch.ones(1))
+"""
+        for name, (left, right, *_) in TOGETHER.items()
+    )
+    head = """
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+DDP = nn.parallel.DistributedDataParallel
+dist.init_process_group(timeout=timedelta(seconds=30))
+mesh, found = init_device_mesh("cpu", (2,)), {}
+split, ddp = distribute_tensor(torch.ones(4), mesh, [Shard(0)]), DDP(nn.Linear(2, 2))
+net = nn.Sequential(nn.Linear(2, 2))
+split_net = parallelize_module(nn.Linear(2, 2), mesh, ColwiseParallel())
+dcp.save({"w": torch.ones(2)}, checkpoint_id=sys.argv[1])
+"""
+    first, second = job(f"{head}{cases}\nprint(json.dumps(found))", str(tmp_path / "c")).values()
+    assert {*first} == {*second} == {*TOGETHER}
+    for name, (*_, one, two) in TOGETHER.items():
+        assert one in first[name] and two in first[name], (name, first[name])

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import jax
 
+from ..._base.agreement import FailedElsewhere
+
 __all__ = ["CheckpointException"]
 
 
@@ -20,6 +22,8 @@ class CheckpointException(BaseException):
 
     Reference: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
+
+    follows = False
 
     def __init__(self, msg: str, failures: dict[int, tuple[BaseException, traceback.StackSummary]]) -> None:
         super().__init__(msg, failures)
@@ -40,12 +44,27 @@ class CheckpointException(BaseException):
 
 
 @contextmanager
-def stage(name: str) -> Iterator[None]:
-    """``with stage("read"):`` an exception becomes a `CheckpointException`."""
+def stage(name: str, note: str = "") -> Iterator[None]:
+    """``with stage("read"):`` an exception, of this process or of others, becomes a `CheckpointException`.
+
+    Args:
+        note: is added to the exceptions.
+    """
     try:
         yield
     except (CheckpointException, KeyboardInterrupt, NotImplementedError, ModuleNotFoundError):
         raise
     except BaseException as error:
         stack = traceback.extract_tb(error.__traceback__)
-        raise CheckpointException(name, {jax.process_index(): (error, stack)}) from error
+        failures: dict[int, tuple[BaseException, traceback.StackSummary]] = {
+            jax.process_index(): (error, stack)
+        }
+        if isinstance(error, FailedElsewhere):
+            failures = {
+                rank: (RuntimeError(t), traceback.StackSummary()) for rank, t in error.failures.items()
+            }
+        for each, _ in failures.values() if note else ():
+            each.add_note(note)
+        made = CheckpointException(name, failures)
+        made.follows = getattr(error, "follows", False)  # the launcher shows the cause
+        raise made from error

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from ..._array import placed, placing
+from ..._base import agreement
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor, wrap
 from ...interchange._tree import virtual
@@ -54,8 +55,8 @@ def load(
         no_dist: in a single process without effect; in several it must be False.
 
     Raises:
-        CheckpointException: there is no checkpoint, it has not all entries, or a tensor has another size; nothing has
-            changed then. Or its files are damaged.
+        CheckpointException: there is no checkpoint, it has not all entries, or a tensor has another size, in one of the
+            processes; all raise it, and nothing has changed then. Or its files are damaged.
         RuntimeError: there is neither a folder nor a reader.
         NotImplementedError: for other arguments.
         ModuleNotFoundError: orbax is not installed.
@@ -65,7 +66,7 @@ def load(
     check_processes(process_group, no_dist)
     partial = checked(planner, DefaultLoadPlanner).allow_partial_load
     reader = storage(storage_reader, checkpoint_id, FileSystemReader)
-    with stage("plan"):
+    with stage("plan"), agreement.telling("load"):
         contents = Contents(reader.path)
         for key, value in state_dict.items():
             if isinstance(value, Optimizer) and any(
@@ -77,8 +78,10 @@ def load(
             for k, v in sorted(state_dict.items(), key=_name)
         }
         places = _found(flattened(states, is_tensor), contents, partial)
-    with stage("read"):
+        agreement.alike("load", {"the folder": reader.path})
+    with stage("read"), agreement.telling("load"):
         _read(places, contents)
+        agreement.alike("load", {})
     for key, state in states.items():
         if isinstance(state_dict[key], Stateful):
             state_dict[key].load_state_dict(state)

@@ -9,7 +9,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._array import placed
-from ..._base import dtypes
+from ..._base import agreement, dtypes
 from ..._tensor.tensor import Tensor
 from ...interchange._orbax import Writing, is_ours
 from ...interchange._tree import check_dense
@@ -78,7 +77,8 @@ def save(
         what was saved, by name.
 
     Raises:
-        CheckpointException: something cannot be saved, or written; nothing has changed then.
+        CheckpointException: something cannot be saved, or written, by one of the processes; all raise it, and nothing
+            has changed then.
         RuntimeError: there is neither a folder nor a writer.
         NotImplementedError: for other arguments.
         ModuleNotFoundError: orbax is not installed.
@@ -115,7 +115,8 @@ def async_save(
 ) -> Future[Metadata]:
     """As `save`, but return when the values are copied, and write in the background.
 
-    What happens to the tensors afterwards does not change what is saved.
+    What happens to the tensors afterwards does not change what is saved. Several processes that `init_process_group`
+    has not connected cannot meet in the background: there it returns when all is written.
 
     Args:
         async_checkpointer_type: must be ``THREAD``.
@@ -139,6 +140,8 @@ def async_save(
     saving = _Saving(state_dict, writer, later=True)
     pool = ThreadPoolExecutor(1, thread_name_prefix="async_save")
     done = pool.submit(saving.finish)
+    if not agreement.in_threads():
+        wait([done])
     _pending.add(done)
     done.add_done_callback(_pending.discard)
     done.add_done_callback(lambda _: pool.shutdown(wait=False))
@@ -227,7 +230,7 @@ class _Saving:
 
     def __init__(self, state_dict: Mapping[str, Any], writer: FileSystemWriter, later: bool) -> None:
         self._path = os.path.realpath(writer.path)
-        with stage("plan"):
+        with stage("plan"), agreement.telling("save"):
             tree = {k: v.state_dict() if isinstance(v, Stateful) else v for k, v in state_dict.items()}
             entries = flattened(tree, is_tensor)
             described = {
@@ -238,33 +241,39 @@ class _Saving:
                 raise FileExistsError(f"{self._path} exists and is not a folder")
             if not writer.overwrite and any(map(is_ours, _names(self._path))):
                 raise RuntimeError(f"Checkpoint already exists and self.overwrite=False. ({self._path})")
+            kinds = {name: _kind(place.value) for name, place in described.items()}
+            agreement.alike("save", {"the folder": writer.path, **kinds})
+            name = _agreed_name()
+        self._series = agreement.Series(f"save {name}")
         self._leads = jax.process_index() == 0
-        self._made = Replacement(self._path, is_ours, _agreed())
+        self._made = Replacement(self._path, is_ours, name)
         with self._all_or_nothing():
             if self._leads:
                 self._made.begin()
-            self._writing = Writing(self._made.new, tree, later)
+            self._writing = Writing(self._made.new, tree, later, self._meet)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        with stage("write"):
+        with stage("write", f"(The former checkpoint, if any, is unchanged: {self._path})"):
             try:
-                yield
-            except BaseException as error:
-                if self._leads:
+                with agreement.telling("save", self._series):
+                    yield
+            except BaseException:
+                if self._leads:  # all have stopped writing
                     self._made.end()
-                error.add_note(f"(The former checkpoint, if any, is unchanged: {self._path})")
                 raise
+
+    def _meet(self) -> None:
+        agreement.alike("save", {}, self._series)
 
     def finish(self) -> Metadata:
         """Wait until it is written."""
         with self._all_or_nothing():
             self._writing.wait()
-            try:
-                if self._leads:
-                    self._made.commit()
-            finally:
-                _meet(self._made.aside)
+            if self._leads:
+                self._made.commit()
+        with stage("write"):
+            self._meet()
         return self._metadata
 
 
@@ -288,17 +297,11 @@ def _names(path: str) -> list[str]:
     return os.listdir(path) if os.path.isdir(path) else []
 
 
-def _agreed() -> str | None:
-    """A name that all processes have; None in a single one."""
-    if jax.process_count() == 1:
-        return None
-    mine = np.frombuffer(os.urandom(16), np.uint8)
-    return placed.from_process(0, mine).tobytes().hex()
+def _kind(value: Any) -> str:
+    """What of an entry must be the same in all processes: the value of a number or a text is that of the first."""
+    return f"{value.dtype} of shape {list(value.shape)}" if isinstance(value, Saved) else type(value).__name__
 
 
-def _meet(name: str) -> None:
-    """Wait for all processes."""
-    if jax.process_count() > 1:
-        from orbax.checkpoint import multihost
-
-        multihost.get_barrier_sync_fn()(key=f"saved {name}", timeout_ms=1_800_000)
+def _agreed_name() -> str:
+    """A name that all processes have, and no other save."""
+    return agreement.of_first("the name of a save", os.urandom(16).hex())

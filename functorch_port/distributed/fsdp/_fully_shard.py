@@ -10,6 +10,7 @@ from typing import Any, NoReturn, cast
 import jax
 
 from ..._array import tracing
+from ..._base import agreement
 from ..._base.device import from_jax
 from ...nn._module import Module
 from ...nn.modules.container import ModuleDict, ModuleList
@@ -38,6 +39,7 @@ def get_cls_to_fsdp_cls() -> dict[type, type]:
     return _classes
 
 
+@agreement.telling("fully_shard")
 def fully_shard(
     module: Any,
     *,
@@ -77,6 +79,7 @@ def fully_shard(
         AssertionError: the module is a unit already.
         NotImplementedError: a mesh of some of several processes, offloading, or a ``reshard_after_forward`` between 1
             and the size.
+        RuntimeError: the processes give different modules, or one of them has failed.
 
     Example:
         >>> import functorch_port as torch

@@ -18,7 +18,7 @@ from jax.sharding import NamedSharding
 
 from ..._array import placed, tracing
 from ..._array.placed import sharding_of
-from ..._base import contexts, meshes
+from ..._base import agreement, contexts, meshes
 from ..._base.dtypes import dtype as DType
 from ..._run.call import Op
 from ..._run.opnode import edge_of
@@ -109,7 +109,16 @@ class Unit:
                     "fully_shard doesn't support scalar parameters. "
                     f"Change {names[id(param)]} to a 1D tensor with numel equal to 1."
                 )
-        for param, sharding in [(p, self._sharding(p, choose)) for p in params]:
+        chosen = [(p, self._sharding(p, choose)) for p in params]
+        buffers = [b for m in self.members for b in m._buffers.values() if b is not None]
+        things: dict[str, Any] = {"sync_module_states": agree}
+        for k, (p, sharding) in enumerate(chosen):
+            where = "as it lies" if sharding is None else meshes.described(sharding)
+            things[f"parameter {k} ({names[id(p)]})"] = f"{p.dtype} of shape {list(p.shape)}, {where}"
+        for k, b in enumerate(buffers):
+            things[f"buffer {k}"] = f"{b.dtype} of shape {list(b.shape)}"
+        agreement.alike("a unit of fully_shard", things)
+        for param, sharding in chosen:
             if sharding is not None:
                 if param._view is not None:  # in another memory format
                     param.data = param.detach().contiguous().clone()
@@ -119,7 +128,6 @@ class Unit:
                     if agree or _border.different(self.jax_mesh, axes) < jax.process_count():
                         param._storage.put(placed.from_process(0, param._storage.look()))
                 placed.place(param._storage, sharding, self.mesh if is_first else None)
-        buffers = [b for m in self.members for b in m._buffers.values() if b is not None]
         replicate(buffers, self.jax_mesh, agree=True)
 
     @property

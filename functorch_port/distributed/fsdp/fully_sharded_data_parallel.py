@@ -16,6 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ..._array import executor, tracing
 from ..._array.placed import place, sharding_of
+from ..._base import agreement
 from ..._base.dtypes import float32
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor, wrap
@@ -107,6 +108,7 @@ class FullyShardedDataParallel(Wrapper):
 
     wrapped = _WRAPPED
 
+    @agreement.telling("FullyShardedDataParallel")
     def __init__(
         self,
         module: Module,
@@ -135,7 +137,7 @@ class FullyShardedDataParallel(Wrapper):
         if isinstance(module, ModuleList | ModuleDict):
             warnings.warn(
                 f"FSDP will not all-gather parameters for containers that do not implement forward: {module}",
-                stacklevel=2,
+                stacklevel=3,
             )
         modules, params = _ignored(ignored_modules, ignored_states)
         strategy = ShardingStrategy.FULL_SHARD if sharding_strategy is None else sharding_strategy

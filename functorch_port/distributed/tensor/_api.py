@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from ..._array import placed, tracing
 from ..._array.placed import sharding_of
-from ..._base import meshes
+from ..._base import agreement, meshes
 from ..._run.call import Op
 from ..._run.registry import ops
 from ..._tensor import creation
@@ -145,6 +145,7 @@ class DTensor(metaclass=_Kind):
         raise TypeError("a DTensor is made by distribute_tensor or DTensor.from_local")
 
     @staticmethod
+    @agreement.telling("DTensor.from_local")
     def from_local(
         local_tensor: Tensor,
         device_mesh: DeviceMesh | None = None,
@@ -161,7 +162,7 @@ class DTensor(metaclass=_Kind):
             local_tensor: the part of this process: of all its devices together.
             device_mesh: the mesh.
             placements: how the parts make up the whole, for each dimension of the mesh.
-            run_check: accepted: parts that are to be equal are not compared.
+            run_check: accepted: parts that are to be equal are compared anyway.
             shape, stride: those of the whole, which parts of one size have anyway.
             grad_placements: how the gradient lies; in several processes as the tensor does.
 
@@ -169,7 +170,8 @@ class DTensor(metaclass=_Kind):
             RuntimeError: one of ``shape`` and ``stride`` is given without the other.
             NotImplementedError: ``shape`` is that of parts of different sizes, ``stride`` is not that of a contiguous
                 tensor, or ``grad_placements`` are others than ``placements`` in several processes.
-            ValueError: the processes have parts of different shapes.
+            ValueError: the processes have parts of different shapes, dtypes or placements, or of different values where
+                they are to be the same.
         """
         mesh = mesh_of(device_mesh)
         sharding = sharding_for(mesh, placements, local_tensor.dim())
@@ -232,6 +234,7 @@ def _of(tensor: Tensor, name: str) -> NamedSharding:
     return sharding
 
 
+@agreement.telling("redistribute")
 def _redistribute(
     tensor: Tensor,
     device_mesh: DeviceMesh | None = None,
@@ -249,7 +252,8 @@ def _redistribute(
         backward_dtype: to which a gradient is converted before it moves.
 
     Raises:
-        RuntimeError: without placements.
+        RuntimeError: without placements; the processes give different ones.
+        NotImplementedError: the mesh has other devices than that of the tensor.
     """
     if placements is None:
         raise RuntimeError("placements is needed for redistribute!")
@@ -257,7 +261,11 @@ def _redistribute(
     dtypes = {name: dtype.np for name, dtype in named.items() if dtype is not None}
     own = _of(tensor, "redistribute")
     mesh = _mesh_of(tensor, own) if device_mesh is None else mesh_of(device_mesh)
-    return moved(tensor, sharding_for(mesh, placements, tensor.dim()), own, mesh, **dtypes)
+    sharding = sharding_for(mesh, placements, tensor.dim())
+    if [*mesh.jax_mesh.devices.flat] != [*own.mesh.devices.flat]:
+        raise NotImplementedError(f"Cross device mesh comm not supported yet! {meshes.mixed(own, sharding)}")
+    agreement.alike("redistribute", {"tensor": _described(tensor, sharding)})
+    return moved(tensor, sharding, own, mesh, **dtypes)
 
 
 def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
@@ -333,6 +341,7 @@ for _name, _fn in {"redistribute": _redistribute, "full_tensor": _full_tensor, "
     setattr(Tensor, _name, _Method(cast(Any, _fn), _name))
 
 
+@agreement.telling("distribute_tensor")
 def distribute_tensor(
     tensor: Tensor,
     device_mesh: DeviceMesh | None = None,
@@ -352,6 +361,7 @@ def distribute_tensor(
         RuntimeError: the tensor has a history.
         ValueError: the placements are not as many as the dimensions of the mesh; the tensor is distributed already in
             another way; a dimension is not divisible.
+        RuntimeError: the processes give different tensors or placements, or one of them has failed.
 
     Reference: https://docs.pytorch.org/docs/stable/distributed.tensor.html#torch.distributed.tensor.distribute_tensor
     """
@@ -362,18 +372,24 @@ def distribute_tensor(
         )
     sharding = sharding_for(mesh, placements, tensor.dim())
     have = sharding_of(tensor._storage) if tensor._view is None else None
-    if have is not None:
-        if have == sharding or have.is_equivalent_to(sharding, tensor.dim()):
-            return tensor
+    if have is not None and not have.is_equivalent_to(sharding, tensor.dim()):
         raise ValueError(
             f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements "
             f"{list(placements or ())}. do you want to call `redistribute` instead?"
         )
     placed.check(tensor.shape, sharding)
+    there = " there already" if have is not None else f" with the values of rank {src_data_rank}"
+    agreement.alike("distribute_tensor", {"tensor": _described(tensor, sharding) + there})
+    if have is not None:
+        return tensor
     value = _agreed(tensor._aval() if tensor.is_meta else tensor._look(), src_data_rank)
     made = wrap(placed.Placed(placed.brought(value, sharding), sharding, mesh))
     made._requires_grad = tensor.requires_grad
     return made
+
+
+def _described(tensor: Tensor, sharding: NamedSharding) -> str:
+    return f"{tensor.dtype} of shape {list(tensor.shape)} placed by {meshes.described(sharding)}"
 
 
 def _agreed(value: Any, rank: int | None) -> Any:
@@ -389,12 +405,14 @@ def distribute_in_place(
     """Put a tensor on a mesh: what holds it finds it there. On the other dimensions of a larger mesh it stays split."""
     cell, sharding = tensor._storage, sharding_for(mesh, placements, tensor.dim())
     have = sharding_of(cell)
+    if have is not None and have.mesh == sharding.mesh:
+        sharding = NamedSharding(sharding.mesh, _joined(have.spec, sharding.spec, mesh.axes, tensor.dim()))
+    placed.check(tensor.shape, sharding)
+    there = " there already" if have is not None else f" with the values of rank {src_data_rank}"
+    agreement.alike("the placement of a parameter", {"tensor": _described(tensor, sharding) + there})
     if have is None:
-        placed.check(tensor.shape, sharding)
         if not tensor.is_meta and jax.process_count() > 1:
             cell.held = _agreed(tensor._look(), src_data_rank)
-    elif have.mesh == sharding.mesh:
-        sharding = NamedSharding(sharding.mesh, _joined(have.spec, sharding.spec, mesh.axes, tensor.dim()))
     placed.place(cell, sharding, mesh)
 
 
@@ -410,6 +428,7 @@ def _joined(have: Any, new: Any, axes: Sequence[str], ndim: int) -> jax.sharding
     return meshes.spec_of(parts[:ndim])
 
 
+@agreement.telling("distribute_module")
 def distribute_module(
     module: Module,
     device_mesh: DeviceMesh | None = None,

@@ -80,7 +80,10 @@ def sharding_for(mesh: DeviceMesh, placements: Sequence[Placement] | None, ndim:
     placements = tuple(placements) if placements is not None else (Replicate(),) * mesh.ndim
     for placement in placements:
         if isinstance(placement, Shard) and not -ndim <= placement.dim < ndim:
-            raise AssertionError(f"Sharding dim {placement.dim} greater than tensor ndim {ndim}")
+            raise AssertionError(
+                f"Sharding dim {placement.dim} greater than tensor ndim {ndim}: the placements {list(placements)} are "
+                f"for a tensor of more dimensions; this one has {ndim}, numbered from 0"
+            )
     counted = [Shard(p.dim % ndim) if isinstance(p, Shard) else p for p in placements]
     return NamedSharding(mesh.jax_mesh, spec_for(mesh, counted))
 
@@ -95,7 +98,9 @@ def spec_for(mesh: DeviceMesh, placements: Sequence[Placement]) -> PartitionSpec
     if len(placements) != mesh.ndim:
         raise ValueError(
             "`placements` must have the same length as `device_mesh.ndim`! "
-            f"Found placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}."
+            f"Found placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}. "
+            f"{list(placements)} was given for {mesh}: give a placement for each dimension of the mesh (Replicate() "
+            "where nothing is split), or a part of the mesh, as mesh['tp']"
         )
     axes: dict[int, list[str]] = {}
     for axis, placement in zip(mesh.axes, placements, strict=True):

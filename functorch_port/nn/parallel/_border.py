@@ -36,6 +36,18 @@ def different(mesh: Mesh, axes: Sequence[str]) -> int:
     Raises:
         NotImplementedError: the parts of two processes overlap.
     """
+    kinds = {*_parts(mesh, tuple(axes)).values()}
+    if sum(map(len, kinds)) > np.prod([mesh.shape[name] for name in axes]):
+        raise NotImplementedError(
+            f"over {', '.join(axes)} of the mesh {dict(mesh.shape)} processes have parts that overlap: make the "
+            "mesh so that each process has a part for itself, or several have the same"
+        )
+    return len(kinds)
+
+
+@lru_cache(tuning.cached_facts)
+def _parts(mesh: Mesh, axes: tuple[str, ...]) -> dict[int, frozenset[int]]:
+    """Which parts each process has of what is split over axes of a mesh."""
     names = [*axes, *[name for name in mesh.axis_names if name not in axes]]
     devices = mesh.devices.transpose([mesh.axis_names.index(name) for name in names])
     count = int(np.prod([mesh.shape[name] for name in axes]))
@@ -43,13 +55,7 @@ def different(mesh: Mesh, axes: Sequence[str]) -> int:
     for part, row in enumerate(devices.reshape(count, -1)):
         for device in row:
             found.setdefault(device.process_index, set()).add(part)
-    kinds = {frozenset(parts) for parts in found.values()}
-    if sum(map(len, kinds)) > count:
-        raise NotImplementedError(
-            f"over {', '.join(axes)} of the mesh {dict(mesh.shape)} processes have parts that overlap: make the "
-            "mesh so that each process has a part for itself, or several have the same"
-        )
-    return len(kinds)
+    return {rank: frozenset(parts) for rank, parts in found.items()}
 
 
 def check_group(group: Any, name: str) -> None:
@@ -113,18 +119,32 @@ def is_global(tensor: Tensor) -> bool:
     return meshes.is_global(tensor._look())
 
 
-def _check_equal(shape: Sequence[int]) -> None:
-    """Refuse parts of different shapes. The processes meet here."""
-    mine = f"{tuple(shape)}".ljust(_TEXT).encode()
-    found = [each.decode().strip() for each in agreement.everywhere("a batch of each process", mine)]
-    if len({*found}) > 1:
-        raise ValueError(
-            f"the processes give batches of different shapes: {', '.join(found)}. Give all the same number of rows: "
-            "DistributedSampler and DataLoader(drop_last=True) do"
-        )
-
-
-_TEXT = 256
+def _check_fits(tensor: Tensor, sharding: Any) -> None:
+    """Refuse parts of different shapes, dtypes or placements, and parts of different values where several processes are
+    to have the same. The processes meet here.
+    """
+    parts = _parts(sharding.mesh, tuple([name for entry in sharding.spec for name in meshes.axes_of(entry)]))
+    shared = len({*parts.values()}) < len(parts)
+    values = agreement.digest([tensor._look()]).hex() if shared else ""
+    mine = "; ".join((str(tuple(tensor.shape)), str(tensor.dtype), meshes.described(sharding), values))
+    found = [
+        each.decode().split("; ") for each in agreement.everywhere("a batch of each process", mine.encode())
+    ]
+    for what, texts in zip(("shapes", "dtypes", "placements"), zip(*found, strict=True)):
+        if len({*texts}) > 1:
+            raise ValueError(
+                f"the processes give batches of different {what}: {', '.join(texts)}. Give all the same number of "
+                "rows, as DistributedSampler and DataLoader(drop_last=True) do, of one dtype, placed in one way"
+            )
+    first: dict[frozenset[int], int] = {}
+    for rank, part in parts.items():
+        other = first.setdefault(part, rank)
+        if found[rank][3] != found[other][3]:
+            raise ValueError(
+                f"rank {other} and rank {rank} give different values of a tensor of shape {list(tensor.shape)} that "
+                f"is to be the same in both, as it lies by {meshes.described(sharding)}: give both the same batch, "
+                "without a sampler that divides it between them, or placements that split it"
+            )
 
 
 @lru_cache(tuning.cached_facts)
@@ -195,9 +215,10 @@ def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int
         times: as in `JoinedBackward`.
 
     Raises:
-        ValueError: the processes have parts of different shapes.
+        ValueError: the processes have parts of different shapes, dtypes or placements, or of different values where
+            they are to be the same.
     """
-    _check_equal(tuple(tensor.shape))
+    _check_fits(tensor, sharding)
     out = wrap(placed.Placed(placed.of_parts(tensor._look(), sharding), sharding, mesh))
     if tensor.requires_grad and grad_mode.state.enabled:
         out._requires_grad, out._grad_fn = True, JoinedBackward(edge_of(tensor), sharding, times)
@@ -256,6 +277,7 @@ def across(module: Any, args: Any, kwargs: Any, border: Border) -> Any:
             return own_part(leaf, border.rows((rows,)), 1 / count)
         return own_part(leaf, NamedSharding(border.mesh, PartitionSpec()), 1 / jax.process_count(), True)
 
-    args, kwargs = tree.map(enter, (args, kwargs))
+    with agreement.telling("a batch of each process"):
+        args, kwargs = tree.map(enter, (args, kwargs))
     with contexts.state.having(parts=count, joined=True):
         return tree.map(leave, module(*args, **kwargs))

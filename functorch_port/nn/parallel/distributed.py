@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from ..._base import meshes
+from ..._base import agreement, meshes
 from .._module import Module
 from . import _border, _replicas
 from ._batch import replicate, row, run
@@ -48,7 +48,7 @@ class DistributedDataParallel(Module, Joinable):
         delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision: must be None.
 
     Raises:
-        RuntimeError: no parameter requires a gradient.
+        RuntimeError: no parameter requires a gradient; the processes give different modules, or one of them has failed.
         NotImplementedError: for what must be None, and a group of some processes.
 
     Example:
@@ -60,6 +60,7 @@ class DistributedDataParallel(Module, Joinable):
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
     """
 
+    @agreement.telling("DistributedDataParallel")
     def __init__(
         self,
         module: Module,
@@ -123,7 +124,13 @@ class DistributedDataParallel(Module, Joinable):
         if jax.process_count() > 1:
             self.processes = self.devices = meshes.of_processes(self.devices.devices.flat)
             self.axes = tuple(self.devices.axis_names)
-        replicate([t for name, t in tensors if name not in ignored], self.devices, init_sync)
+        shared = {name: t for name, t in tensors if name not in ignored}
+        kinds = {
+            name: f"{t.dtype} of shape {list(t.shape)}, requires_grad={t.requires_grad}"
+            for name, t in shared.items()
+        }
+        agreement.alike("DistributedDataParallel", {"init_sync": init_sync, **kinds})
+        replicate(shared.values(), self.devices, init_sync)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.processes is not None:

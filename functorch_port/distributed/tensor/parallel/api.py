@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
+from ...._base import agreement
 from ....nn._module import Module
 from ...device_mesh import DeviceMesh, mesh_of
 from .style import ParallelStyle
@@ -14,6 +15,7 @@ from .style import ParallelStyle
 __all__ = ["parallelize_module"]
 
 
+@agreement.telling("parallelize_module")
 def parallelize_module(
     module: Module,
     device_mesh: DeviceMesh | None = None,
@@ -34,6 +36,7 @@ def parallelize_module(
         TypeError: the plan is neither.
         NotImplementedError: a style does not know this module.
         ValueError: the mesh has several dimensions, or a parameter is not divisible.
+        RuntimeError: the processes give different modules or plans, or one of them has failed.
 
     Example:
         >>> import functorch_port as torch
@@ -51,21 +54,40 @@ def parallelize_module(
         warnings.warn(
             "No parallelize_plan is provided and auto-parallel is not supported "
             "at the moment, so this parallelize_module call will do nothing.",
-            stacklevel=2,
+            stacklevel=3,
         )
         return module
-    if isinstance(parallelize_plan, ParallelStyle):
-        parallelize_plan.src_data_rank = src_data_rank
-        return parallelize_plan._apply(module, mesh)
-    if not isinstance(parallelize_plan, Mapping):
-        raise TypeError(
-            "Expect Union[ParallelStyle, Dict[str, ParallelStyle]] for"
-            f" parallelize_plan, {type(parallelize_plan)} found!"
-        )
-    for path, style in parallelize_plan.items():
-        for part in _found(module, path):
-            parallelize_module(part, mesh, style, src_data_rank=src_data_rank)
+    chosen = [*_chosen(module, parallelize_plan)]
+    agreement.alike(
+        "parallelize_module",
+        {
+            f"style {k}": f"{_described(style)} of {type(part).__name__}"
+            for k, (part, style) in enumerate(chosen)
+        },
+    )
+    for part, style in chosen:
+        style.src_data_rank = src_data_rank
+        style._apply(part, mesh)
     return module
+
+
+def _chosen(module: Module, plan: Any) -> Iterator[tuple[Module, ParallelStyle]]:
+    """The modules of a plan, with their styles."""
+    if isinstance(plan, ParallelStyle):
+        yield module, plan
+        return
+    if not isinstance(plan, Mapping):
+        raise TypeError(
+            f"Expect Union[ParallelStyle, Dict[str, ParallelStyle]] for parallelize_plan, {type(plan)} found!"
+        )
+    for path, style in plan.items():
+        for part in _found(module, path):
+            yield from _chosen(part, style)
+
+
+def _described(style: ParallelStyle) -> str:
+    own = type(style).__repr__ is not object.__repr__  # else it has an address, which differs
+    return repr(style) if own else type(style).__name__
 
 
 def _found(module: Module, path: str) -> list[Any]:
@@ -79,6 +101,6 @@ def _found(module: Module, path: str) -> list[Any]:
             f"Parallelize plan key '{path}' could not be resolved: "
             f"no submodule matching token '{token}' in module {module}, "
             f"skipping this plan entry.",
-            stacklevel=3,
+            stacklevel=5,
         )
     return [found for child in children for found in _found(child, rest)]
