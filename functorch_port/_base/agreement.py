@@ -6,14 +6,15 @@ import hashlib
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any
 
 import jax
 import numpy as np
 
-__all__ = ["caller", "check", "compare", "digest", "everywhere", "exchange_by"]
+__all__ = ["caller", "check", "compare", "digest", "everywhere", "exchange_by", "together"]
 
 
 _SIZE = 16
@@ -68,6 +69,32 @@ def check(values: Mapping[str, Iterable[Any]]) -> None:
         if len(groups) > 1:
             told = " and ".join(f"rank {', '.join(map(str, ranks))}" for ranks in groups.values())
             raise ValueError(f"{what} must be the same in all processes, and differs between {told}")
+
+
+@contextmanager
+def together(what: str) -> Iterator[None]:
+    """Have checks that may fail in one process alone fail in all of them: they meet at the end of the block.
+
+    Raises:
+        RuntimeError: the block raises an error in another process. Where it does that here it is that error.
+    """
+    error: Exception | None = None
+    try:
+        yield
+    except Exception as here:
+        error = here
+    if jax.process_count() > 1:
+        told = "" if error is None else f"{type(error).__name__}: {error}"
+        mine = told.encode()[:_TOLD].ljust(_TOLD)
+        found = [row.decode(errors="ignore").strip() for row in everywhere(f"the checks of {what}", mine)]
+        failed = "; ".join(f"in rank {rank}, {text}" for rank, text in enumerate(found) if text)
+        if failed and error is None:
+            raise RuntimeError(f"{what} failed {failed}")
+    if error is not None:
+        raise error
+
+
+_TOLD = 1024
 
 
 #: the programs that all processes were about to run, by their fingerprints

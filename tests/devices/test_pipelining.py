@@ -13,28 +13,15 @@ from collectives import counted, elements, text_of
 from jax import lax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
+from pipelines import stack
 
 import functorch_port as ft
-from functorch_port.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from functorch_port.distributed.pipelining import PipelineStage, ScheduleGPipe
 from functorch_port.distributed.sharding import shard
 from functorch_port.distributed.tensor.experimental import context_parallel
 from functorch_port.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 nn, F = ft.nn, ft.nn.functional
-
-
-class Layer(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
-
-    def forward(self, x: Any) -> Any:
-        return x + self.down(F.gelu(self.up(self.norm(x))))
-
-
-def stack(count: int = 8, **how: Any) -> Any:
-    ft.manual_seed(0)
-    return nn.ScanStack([Layer() for _ in range(count)], **how).double()
 
 
 def pipe(layers: Any, mesh: Any, count: int, **how: Any) -> Any:
@@ -228,9 +215,3 @@ def test_what_is_refused(row: Any) -> None:
     run = pipe(stack(4), row, 3)
     with pytest.raises(ValueError, match="a batch of 8 cannot be split into 3 equal microbatches"):
         run(ft.zeros(8, 8, dtype=ft.float64))
-    drops = pipe(nn.ScanStack([nn.Dropout(0.5) for _ in range(4)]), row, 4)
-    for call in (drops, ft.compile(drops)):
-        with pytest.raises(NotImplementedError, match="a layer draws random numbers"):
-            call(ft.zeros(8, 8))
-    with pytest.raises(NotImplementedError, match="Use ScheduleGPipe"):
-        Schedule1F1B(run._stage, 4)
