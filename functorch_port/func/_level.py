@@ -584,7 +584,7 @@ def run_in(level: Level, call: Callable[[list[Tensor]], Any], arrays: Arrays, le
 
 
 def rehearsed(compute: Callable[..., Any], arrays: Arrays) -> tuple[Session, Any]:
-    """Run a function of arrays only to see what it captures and draws; the session that knows, and its results' shapes."""
+    """Run a function of arrays only to see what it captures and draws: the session that knows, and its results."""
     session = Session()
     session.dry = True
     with _in_session(session), tracing.x64():

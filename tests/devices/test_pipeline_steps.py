@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
-from collectives import counted, text_of
+from collectives import collectives, counted, text_of
 from jax.sharding import PartitionSpec as P
 from pipelines import stack
 
@@ -58,7 +58,7 @@ class Whole(nn.Module):
 
 
 def trained(kind: Any, mesh: Any, compiled: bool) -> np.ndarray:
-    """The losses of microbatches in eight steps, and what a parameter of each part is then."""
+    """The losses of eight steps, and what a parameter of each part is then. By hand without a mesh."""
     net = Whole()
     run = None if mesh is None else pipe(kind, shard(net, {}, mesh).layers, mesh["pp"], 4, net.loss)
     opt = ft.optim.AdamW(net.parameters(), 0.01)
@@ -66,34 +66,44 @@ def trained(kind: Any, mesh: Any, compiled: bool) -> np.ndarray:
 
     def step(x: Any, y: Any) -> Any:
         opt.zero_grad()
-        if run is None:
-            parts = zip(net.layers(net.embed(x)).chunk(4), y.chunk(4), strict=True)
-            losses = [net.loss(a, b) for a, b in parts]
-            (sum(losses) / 4).backward()
-        else:
-            losses = []
+        if kind is Schedule1F1B:
+            losses: list[Any] = []
             run.step(net.embed(x), target=y, losses=losses, return_outputs=False)
+            loss = sum(losses) / 4
+        else:
+            loss = net.loss((run or net.layers)(net.embed(x)), y)
+            loss.backward()
         opt.step()
-        return ft.stack(losses).detach()
+        return loss.detach()
 
-    step = ft.compile(step) if compiled else step
+    once = ft.compile(step) if compiled else step
     found = []
     for _ in range(8):
         x, y = ft.tensor(rng.standard_normal((8, 4))), ft.tensor(rng.integers(0, 3, 8))
-        found.append(step(*((x, y) if mesh is None else (shard(t, P("dp"), mesh) for t in (x, y)))).numpy())
+        found.append(once(*((x, y) if mesh is None else (shard(t, P("dp"), mesh) for t in (x, y)))).item())
+    if run is not None and not compiled:
+        program = run._compiled if kind is Schedule1F1B else run._stage._compiled
+        assert program.traces == 1
     weights = [net.embed.weight, net.head.bias, net.layers.stacked.up.weight]
-    return np.concatenate([np.ravel(found), *(w.detach().numpy().ravel() for w in weights)])
+    return np.concatenate([found, *(w.detach().numpy().ravel() for w in weights)])
+
+
+@pytest.fixture(scope="module")
+def by_one_device() -> np.ndarray:
+    return trained(None, None, False)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_training_beside_data_parallelism_has_the_numbers_of_one_device(kind: Any, compiled: bool) -> None:
-    want = trained(kind, None, compiled)
-    np.testing.assert_allclose(trained(kind, meshed(2, 4), compiled), want, 1e-10, 1e-13)
+def test_training_beside_data_parallelism_has_the_numbers_of_one_device(
+    kind: Any, compiled: bool, by_one_device: np.ndarray
+) -> None:
+    np.testing.assert_allclose(trained(kind, meshed(2, 4), compiled), by_one_device, 1e-10, 1e-13)
 
 
-@pytest.mark.parametrize(("stages", "count", "remat"), [(4, 4, False), (4, 8, True), (2, 4, False), (1, 2, True)])
-@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize(
+    ("stages", "count", "remat", "scale"), [(4, 4, False, True), (4, 8, True, False), (1, 2, False, True)]
+)
 def test_a_step_has_the_gradients_of_one_device(stages: int, count: int, remat: bool, scale: bool) -> None:
     layers, split = stack(4), stack(4, remat=remat)
     head, twin = (nn.Linear(8, 8).double() for _ in range(2))
@@ -108,7 +118,9 @@ def test_a_step_has_the_gradients_of_one_device(stages: int, count: int, remat: 
         same(out, layers(x))
         np.testing.assert_allclose([loss.item() for loss in losses], want, 1e-12)
         assert not out.requires_grad and not losses[0].requires_grad
-    for a, b in zip((z, *split.parameters(), *twin.parameters()), (x, *layers.parameters(), *head.parameters())):
+    for a, b in zip(
+        (z, *split.parameters(), *twin.parameters()), (x, *layers.parameters(), *head.parameters())
+    ):
         same(a.grad, b.grad)
     before = twin.bias.grad.clone()
     losses = []
@@ -164,7 +176,9 @@ def test_values_are_checked_where_they_count() -> None:
     run.step(x, target=y)
     grads = [p.grad.clone() for p in layers.parameters()]
     with pytest.raises(RuntimeError, match="between 0 and 1"):
-        pipe(Schedule1F1B, layers, meshed(4), 4, lambda a, b: F.binary_cross_entropy(a + 5, b)).step(x, target=y)
+        pipe(Schedule1F1B, layers, meshed(4), 4, lambda a, b: F.binary_cross_entropy(a + 5, b)).step(
+            x, target=y
+        )
     for p, grad in zip(layers.parameters(), grads, strict=True):
         assert ft.equal(p.grad, grad)
 
@@ -172,49 +186,48 @@ def test_values_are_checked_where_they_count() -> None:
 # ------------------------------------------------------------------ the program
 
 
-def compiled_step(kind: Any, mesh: Any, count: int, rows: int, remat: bool = True) -> tuple[Callable[..., Any], Any]:
-    layers = stack(8, remat=remat)
-    run = pipe(kind, shard(layers, {}, mesh), mesh["pp"], count, F.mse_loss)
+def temporary(kind: Any, stages: int, count: int, rows: int = 64) -> float:
+    """The memory that a step needs for a time, in microbatches."""
+    layers = nn.ScanStack([nn.Linear(8, 8) for _ in range(8)], remat=True)
+    run = pipe(kind, layers, meshed(stages), count, F.mse_loss)
 
-    @ft.compile(checks=False)
-    def step(x: Any, y: Any) -> Any:
+    def step(x: Any) -> Any:
         layers.zero_grad()
-        losses: list[Any] = []
-        run.step(x, target=y, losses=losses, return_outputs=False)
-        return ft.stack(losses).sum()
+        run.step(x, target=x, return_outputs=False)
+        return [p.grad for p in layers.parameters()]
 
-    x, y = (shard(t, P("dp"), mesh) for t in data(rows))
-    step(x, y)
-    return step, (x, y)
-
-
-def temporary(kind: Any, stages: int, count: int) -> int:
-    step, _ = compiled_step(kind, meshed(1, stages), count, 64 * count)
-    return int(step.programs()[0].lower().compile().memory_analysis().temp_size_in_bytes)
+    x = ft.ones(count * rows, 8)
+    pure = ft.functionalize(step)
+    program = jax.jit(pure).lower(pure.state(x), x.jax()).compile()
+    return program.memory_analysis().temp_size_in_bytes / (rows * 8 * 4)
 
 
 def test_memory_grows_with_the_stages_and_not_with_the_microbatches() -> None:
-    few, many = temporary(Schedule1F1B, 4, 8), temporary(Schedule1F1B, 4, 64)
-    microbatch = 64 * 8 * 8  # bytes
-    assert many - few < 4 * microbatch
-    assert temporary(ScheduleGPipe, 4, 64) - temporary(ScheduleGPipe, 4, 8) > 2 * 56 * microbatch
-    assert 0 < temporary(Schedule1F1B, 8, 64) - many < 16 * microbatch
+    few, many, more = (temporary(Schedule1F1B, *sizes) for sizes in ((4, 8), (4, 64), (8, 64)))
+    assert abs(many - few) < 1 and 0 < more - many < 12
+    assert temporary(ScheduleGPipe, 4, 64) > many + 2 * (64 - 8)
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_a_batch_stays_split(kind: Any) -> None:
-    """Beside data parallelism a device computes with its rows alone."""
-    flops = []
-    for mesh in (meshed(1, 4), meshed(2, 4)):
-        step, _ = compiled_step(kind, mesh, 4, 256)
-        flops.append(step.programs()[0].lower().compile().cost_analysis()["flops"])
-    assert flops[1] < 0.6 * flops[0]
+def test_a_batch_stays_split_beside_data_parallelism(kind: Any) -> None:
+    mesh = meshed(2, 4)
+    layers = shard(stack(4), {}, mesh)
+    run = pipe(kind, layers, mesh["pp"], 4, F.mse_loss)
 
+    @ft.compile
+    def step(x: Any, y: Any) -> None:
+        layers.zero_grad()
+        run.step(x, target=y, return_outputs=False)
 
-def test_what_a_step_communicates() -> None:
-    step, given = compiled_step(Schedule1F1B, meshed(1, 4), 8, 16)
-    # activations to the next stage and gradients to the one before; and the losses of the last one go to all
-    assert counted(text_of(step, *given)) == {"collective-permute": 2, "all-reduce": 1}
+    text = text_of(step, *(shard(t, P("dp"), mesh) for t in data(104)))
+    # of the 26 rows of a microbatch a device computes 13; to that end those of inputs and of targets move once
+    assert "f64[13,16]" in text and "f64[26,16]" not in text
+    found = collectives(text)
+    moved = [c for c in found if c.kind == "all-to-all"]
+    assert len(moved) <= 2 and not any(c.looped for c in moved)
+    assert not any(c.kind == "all-gather" for c in found)
+    if kind is Schedule1F1B:  # activations to the next stage, and gradients to the one before
+        assert counted(text)["collective-permute"] == 2
 
 
 # -------------------------------------------------------------- random numbers
@@ -257,12 +270,11 @@ def drawn(kind: Any, mesh: Any, compiled: bool, remat: bool = False) -> np.ndarr
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_dropout_does_not_depend_on_stages_schedule_and_mesh(compiled: bool) -> None:
     want = drawn(ScheduleGPipe, meshed(1, 1), compiled)
-    for kind, mesh, remat in [
-        (ScheduleGPipe, meshed(1, 4), True),
-        (Schedule1F1B, meshed(1, 1), False),
-        (Schedule1F1B, meshed(2, 4), True),
-    ]:
-        np.testing.assert_allclose(drawn(kind, mesh, compiled, remat), want, 1e-10, 1e-12)
+    np.testing.assert_allclose(drawn(Schedule1F1B, meshed(2, 4), compiled, remat=True), want, 1e-10, 1e-12)
+    if not compiled:
+        np.testing.assert_allclose(
+            drawn(ScheduleGPipe, meshed(1, 4), compiled, remat=True), want, 1e-10, 1e-12
+        )
 
 
 def test_every_layer_and_every_microbatch_has_its_own_dropout() -> None:
@@ -282,7 +294,9 @@ def test_a_loss_may_drop_out_and_what_draws_nothing_leaves_the_generator() -> No
     x, y = data(4000)
     x.zero_()
     layers = nn.ScanStack([nn.Linear(8, 8) for _ in range(4)]).double()
-    run = pipe(Schedule1F1B, layers, meshed(4), 4, lambda a, b: F.dropout(ft.ones_like(a), 0.5).mean() + 0 * a.sum())
+    run = pipe(
+        Schedule1F1B, layers, meshed(4), 4, lambda a, b: F.dropout(ft.ones_like(a), 0.5).mean() + 0 * a.sum()
+    )
     losses: list[Any] = []
     run.step(x, target=y, losses=losses)
     values = [loss.item() for loss in losses]
@@ -299,7 +313,9 @@ def test_a_loss_may_drop_out_and_what_draws_nothing_leaves_the_generator() -> No
 def test_what_is_refused() -> None:
     mesh, (x, y) = meshed(4), data()
     layers = stack(4)
-    with pytest.raises(ValueError, match=r"Number of microbatches \(2\) must be greater than or equal to the number"):
+    with pytest.raises(
+        ValueError, match=r"Number of microbatches \(2\) must be greater than or equal to the number"
+    ):
         pipe(Schedule1F1B, layers, mesh, 2)
     with pytest.raises(ValueError, match="at least 1, not 0"):
         pipe(ScheduleGPipe, layers, mesh, 0)
@@ -321,7 +337,7 @@ def test_what_is_refused() -> None:
             run.step(x, target=y)
         for loss, error, match in [
             (lambda a, b: a - b, RuntimeError, "grad can be implicitly created only for scalar outputs"),
-            (lambda a, b: 1.0, (TypeError, AttributeError), ""),
+            (lambda a, b: 1.0, (TypeError, AttributeError), "must return a Tensor|no attribute"),
         ]:
             with pytest.raises(error, match=match):
                 pipe(kind, layers, mesh, 4, loss).step(x, target=y)
@@ -342,7 +358,9 @@ def test_what_is_refused() -> None:
             return x * outside
 
     run = pipe(Schedule1F1B, nn.ScanStack([Reaching() for _ in range(4)]), mesh, 4, F.mse_loss)
-    with pytest.raises(NotImplementedError, match="a layer computes with a tensor that requires grad and is no"):
+    with pytest.raises(
+        NotImplementedError, match="a layer computes with a tensor that requires grad and is no"
+    ):
         run.step(x, target=y)
     assert all(p.grad is None for p in layers.parameters()) and outside.grad is None
     drops = dropping()

@@ -48,38 +48,6 @@ def test_values_and_gradients(compiled: bool, remat: bool, count: int, row: Any)
     assert {s.data.shape for s in split.stacked.up.weight.jax().addressable_shards} == {(2, 16, 8)}
 
 
-def trained(mesh: Any, compiled: bool) -> np.ndarray:
-    ft.manual_seed(0)
-    embed, head, layers = nn.Linear(4, 8).double(), nn.Linear(8, 4).double(), stack(4)
-    run = layers
-    if mesh is not None:
-        for part in (embed, head, layers):
-            shard(part, {}, mesh)
-        run = pipe(layers, mesh["pp"], 2)
-    opt = ft.optim.AdamW([*embed.parameters(), *layers.parameters(), *head.parameters()], 0.01)
-    rng = np.random.default_rng(0)
-
-    def step(x: Any) -> Any:
-        opt.zero_grad()
-        loss = F.mse_loss(head(run(embed(x))), x)
-        loss.backward()
-        opt.step()
-        return loss
-
-    step = ft.compile(step) if compiled else step
-    losses = []
-    for _ in range(20):
-        x = ft.tensor(rng.standard_normal((8, 4)))
-        losses.append(step(x if mesh is None else shard(x, P("dp"), mesh)).item())
-    return np.array(losses)
-
-
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_training_beside_data_parallelism_has_the_numbers_of_one_device(compiled: bool) -> None:
-    mesh = ft.distributed.init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "pp"))
-    np.testing.assert_allclose(trained(mesh, compiled), trained(None, compiled), rtol=1e-10)
-
-
 def test_beside_tensor_parallelism() -> None:
     mesh = ft.distributed.init_device_mesh("cpu", (2, 4), mesh_dim_names=("pp", "tp"))
     layers, split = stack(4), shard(stack(4), {}, mesh)

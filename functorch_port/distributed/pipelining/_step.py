@@ -10,7 +10,6 @@ from ..._tensor.tensor import Tensor, wrap
 from ...autograd.function import Function
 from ...func._level import (
     Keyed,
-    Source,
     arrays_of,
     conj,
     refuse_collected,
@@ -25,16 +24,14 @@ from .stage import EVERYWHERE, SPLIT, Layers, PipelineStage, key_in, of_microbat
 __all__ = ["losses_of"]
 
 _OUTSIDE = (
-    "Schedule1F1B: a layer computes with a tensor that requires grad and is no parameter of it. Make it one, detach() it, "
-    "or use ScheduleGPipe"
+    "Schedule1F1B: a layer computes with a tensor that requires grad and is no parameter of it. Make it one, detach() "
+    "it, or use ScheduleGPipe"
 )
 _OWN = (
-    "Schedule1F1B: loss_fn computes with parameters of the pipeline's layers. Compute that part of the loss outside of it, "
-    "and call its backward() too"
+    "Schedule1F1B: loss_fn computes with parameters of the pipeline's layers. Compute that part of the loss outside of "
+    "it, and call its backward() too"
 )
-_VIEW = (
-    "Schedule1F1B: loss_fn computes with a tensor that requires grad and is a view of one that does not. Use a copy of it"
-)
+_VIEW = "Schedule1F1B: loss_fn computes with a tensor that requires grad and is a view of one that does not: copy it"
 _SCALAR = "grad can be implicitly created only for scalar outputs"
 
 
@@ -115,7 +112,9 @@ class _Step:
                 raise RuntimeError(f"{_SCALAR}: loss_fn returns {loss.dtype} of shape {tuple(loss.shape)}")
             return loss._value
 
-        key = of_microbatch(of_microbatch(key, number), 0)  # the layers' is the first that is split from the former
+        key = of_microbatch(
+            of_microbatch(key, number), 0
+        )  # the layers' is the first that is split from the former
         return run_in(Keyed(self.source, key, checks, "reverse"), call, [y, target])
 
     def __call__(self, needed: Sequence[bool]) -> Any:
@@ -123,22 +122,19 @@ class _Step:
         self.needed = needed
         words = words_of(self.source)
         tensors = [self.x, self.target, *words, *self.own.values(), *self.shared]
-        ins = [
-            *[EVERYWHERE] * (2 + len(words)),
-            *[SPLIT] * len(self.own),
-            *[EVERYWHERE] * len(self.shared),
-        ]
+        shared = [EVERYWHERE] * len(self.shared)
+        ins: list[Any] = [*[EVERYWHERE] * (2 + len(words)), *[SPLIT] * len(self.own), *shared]
         count = 1 + self.with_results + sum(needed)
         run = local_map(_on_stage, (SPLIT,) * count, (None, *ins), device_mesh=self.stage.mesh)
         losses, *rest = run(self, *tensors)
         losses, results = losses[-1], rest.pop(0)[-1] if self.with_results else None
         made = iter(rest)
-        given = [next(made) if need else None for need in needed]
+        given: list[Any] = [next(made) if need else None for need in needed]
         own = 1 + len(self.own)
         gradients = [
             None if given[0] is None else given[0][0],
             *given[1:own],
-            *(None if g is None else g[-1] for g in given[own:]),
+            *(g[-1] for g in given[own:]),
         ]
         total = losses.sum()
         return total * self.scale, losses, results, gradients
@@ -180,7 +176,11 @@ class _Step:
             *([found.results] if self.with_results else []),
             *([conj(found.given)] if self.needed[0] else []),
         ]
-        made = [*(a[None] for a in of_one_stage), *map(conj, found.own), *(conj(a)[None] for a in found.shared)]
+        made = [
+            *(a[None] for a in of_one_stage),
+            *map(conj, found.own),
+            *(conj(a)[None] for a in found.shared),
+        ]
         return [wrap(a) for a in made]
 
 

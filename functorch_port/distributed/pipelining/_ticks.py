@@ -1,6 +1,6 @@
 """What the stages of a pipeline do at each tick, as functions of the arrays of one stage. All run the same program.
 
-Each function runs within `jax.shard_map` over the axis of the stages. Microbatches are (count, ...). ``Layers`` computes
+Each function runs within `jax.shard_map` over the axis of the stages. Microbatches are (count, ...). ``Layers`` gives
 what the layers of a stage make of one: from their parameters, the microbatch and its number. It also returns rows, one
 for each check of values that it makes: a flag, and what the error is to tell. A stage has nothing to compute in the
 first ticks and in the last ones, and computes something nevertheless: nothing of that is kept, nor is it refused.
@@ -74,8 +74,8 @@ def one_forward_one_backward(
 ) -> Gradients:
     """Losses of all microbatches and their gradients, a forward and a backward pass in each tick.
 
-    Of ``S`` stages, stage ``s`` takes microbatch ``m`` forward in tick ``m + s``, and back in tick ``m + 2 (S - 1) - s``.
-    So the last one takes it back at once, and the first one has the inputs of ``2 S - 1`` microbatches at a time, however
+    Of ``S`` stages, stage ``s`` takes microbatch ``m`` forward in tick ``m + s``, and back in ``m + 2 (S - 1) - s``. So
+    the last one takes it back at once, and the first one has the inputs of ``2 S - 1`` microbatches at a time, however
     many there are. From these inputs the backward pass computes again what it needs.
 
     Args:

@@ -174,7 +174,7 @@ class ScheduleGPipe(_Schedule):
     ) -> tuple[Tensor, list[Tensor], Any]:
         out = self._stage(x)
         found = self._each(out, target, loss_kwargs)
-        total = sum(found[1:], found[0])
+        total: Any = sum(found[1:], found[0])
         return total / len(found) if mean else total, [loss.detach() for loss in found], out
 
 
@@ -197,8 +197,8 @@ class Schedule1F1B(_Schedule):
         scale_grads: divide gradients by ``n_microbatches``, which suits a loss that is a mean.
 
     Raises:
-        NotImplementedError: for the chunk specs; in `step` where ``target``, or a tensor in a layer that is no parameter
-            of it, requires grad; in a call where gradients are enabled.
+        NotImplementedError: for the chunk specs; in `step`, where ``target`` requires grad, or a tensor in a layer that
+            is no parameter of it; in a call where gradients are enabled.
         ValueError: there are fewer microbatches than stages.
 
     Example:
@@ -246,7 +246,7 @@ class Schedule1F1B(_Schedule):
         if is_grad_enabled() and asked:
             raise NotImplementedError(
                 "Schedule1F1B is called where gradients are enabled: the backward pass would begin when all of the "
-                "forward pass is done. Use step(), with the rest of the model in loss_fn, or ScheduleGPipe, or no_grad()"
+                "forward pass is done. Use step(), with the rest of the model in loss_fn, or ScheduleGPipe"
             )
         return super().__call__(x)
 

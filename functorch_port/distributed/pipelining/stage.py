@@ -42,8 +42,8 @@ _apart, _together = Op(ops["_to_microbatches"]), Op(ops["_from_microbatches"])
 EVERYWHERE, SPLIT = [Replicate()], [Shard(0)]
 
 _HOOKED = (
-    "PipelineStage: a layer draws random numbers from several generators, or has hooks and draws some. Draw from one, and "
-    "remove the hooks"
+    "PipelineStage: a layer draws random numbers from several generators, or has hooks and draws some. Draw from one, "
+    "and remove the hooks"
 )
 
 
