@@ -454,8 +454,13 @@ class Source:
         self.generator = generator
 
 
-class OutOfOrder(Exception):
+class OutOfOrder(NotImplementedError):
     """Random numbers that one key cannot give."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "random numbers of several generators in a loop that is a part of a program: they come from a key of one"
+        )
 
 
 class Keyed(Level):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import jax
@@ -154,6 +155,16 @@ def test_what_is_frozen_gets_no_gradient() -> None:
         tensor.requires_grad_(False)
     with pytest.raises(RuntimeError, match="does not require grad"):
         run.step(x, target=y)
+
+
+def test_a_copy_of_a_stage_has_its_own_layers() -> None:
+    (x, _), stage = data(), PipelineStage(stack(4), 0, 4, "cpu", group=meshed(4))
+    before = stage(x.unflatten(0, (4, 2)))
+    twin = copy.deepcopy(stage)
+    with ft.no_grad():
+        twin.submodule.stacked.down.bias.fill_(3)
+    same(stage(x.unflatten(0, (4, 2))), before)
+    assert not np.allclose(twin(x.unflatten(0, (4, 2))).detach().numpy(), before.detach().numpy())
 
 
 def test_a_head_that_is_a_stack_of_its_own_is_learned() -> None:

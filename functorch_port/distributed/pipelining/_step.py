@@ -112,9 +112,7 @@ class _Step:
                 raise RuntimeError(f"{_SCALAR}: loss_fn returns {loss.dtype} of shape {tuple(loss.shape)}")
             return loss._value
 
-        key = of_microbatch(
-            of_microbatch(key, number), 0
-        )  # the layers' is the first that is split from the former
+        key = of_microbatch(of_microbatch(key, number), 0)  # the first number makes that of the layers
         return run_in(Keyed(self.source, key, checks, "reverse"), call, [y, target])
 
     def __call__(self, needed: Sequence[bool]) -> Any:

@@ -59,7 +59,7 @@ class _Schedule:
 
         Gradients are added to those of the layers, of the input if that requires grad, and of what ``loss_fn`` computes
         with. With ``scale_grads`` they are those of the mean of the losses. (PyTorch divides all that ``.grad`` of the
-        layers holds, also what an earlier step has left there, and not the gradient of the input.)
+        layers holds, also what an earlier step has left there, and no other gradient.)
 
         Args:
             args: the input of the first stage.

@@ -103,6 +103,13 @@ class PipelineStage(Module):
         for param in (*stack.parameters(), *stack.buffers()):
             distribute_in_place(param, mesh, SPLIT)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_compiled"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._compiled = compile(self._whole, rng="torch")
+
     def tensors(self) -> dict[str, Tensor]:
         """The parameters and buffers of all layers."""
         return {**dict(self.submodule.named_parameters()), **dict(self.submodule.named_buffers())}
