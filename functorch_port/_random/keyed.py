@@ -18,7 +18,7 @@ from .._array.sizes import plain_dim
 from .._base import dtypes
 from .._base.dtypes import dtype
 
-__all__ = ["draw", "key_data", "split"]
+__all__ = ["draw", "key_data", "key_of", "split"]
 
 Shape = tuple[int, ...]
 
@@ -34,6 +34,13 @@ def split(data: Any) -> tuple[Any, jax.Array]:
     name = "rbg" if data.shape[-1] == 4 else "threefry2x32"
     following, own = jax.random.split(jax.random.wrap_key_data(jnp.asarray(data), impl=name))
     return jax.random.key_data(following), own
+
+
+def key_of(words: Any) -> jax.Array:
+    """The JAX key that two random words of 32 bits give."""
+    data = jnp.asarray(words).astype(np.uint32)
+    name = "rbg" if jax.default_backend() == "tpu" else "threefry2x32"
+    return jax.random.wrap_key_data(jnp.tile(data, 2) if name == "rbg" else data, impl=name)
 
 
 def draw(kind: str, key: jax.Array, shape: Shape, d: dtype, **params: Any) -> jax.Array:

@@ -34,7 +34,10 @@ from .._tensor.plan import Plan
 from .._tensor.pullback import conj, pullback_of
 from .._tensor.tensor import Tensor, wrap
 
-__all__ = ["Level", "arrays_of", "conj", "inside", "refuse_collected", "through"]
+__all__ = [
+    "Keyed", "Level", "OutOfOrder", "Source", "arrays_of", "conj", "inside", "refuse_collected", "rehearsed", "run_in",
+    "standing_in", "through",
+]  # fmt: skip
 
 _grad = grad_mode.state
 Arrays = Sequence[Any]
@@ -345,7 +348,7 @@ class Level:
         """Random numbers: the same for every example, or the slice of the numbers drawn for all examples."""
         sizes: list[tuple[int, Any]] = []
         for level in _levels(self):
-            if isinstance(level, Body):
+            if isinstance(level, Body | Keyed):
                 break
             if level.mapped is not None:
                 size, index, randomness = level.mapped
@@ -356,7 +359,7 @@ class Level:
         shape = (*(n for n, _ in sizes), *draw.shape)
         params = {k: self._constant(v, draw.kind) for k, v in draw.params.items()}
         drawn = type(draw)(draw.generator, draw.kind, shape, draw.dtype, params)
-        if isinstance(level, Body):
+        if isinstance(level, Body | Keyed):
             array = level.draw(drawn)
         elif self.session.dry:
             array = jnp.zeros(shape, draw.dtype.np)
@@ -427,6 +430,66 @@ class Body(Level):
             raise NotImplementedError(DRAWN)
         with tracing.overlaid(self):
             return keyed.draw(draw.kind, draw.generator.split_key(), draw.shape, draw.dtype, **draw.params)
+
+
+class Source:
+    """The one generator of which the draws in a loop ask numbers. These come from a key of it, in any order.
+
+    Args:
+        generator: the generator; None until a dry run has noted it, or if nothing is drawn.
+        in_order: whether numbers must come from PyTorch's stream, one after the other.
+    """
+
+    def __init__(self, generator: Any = None, in_order: bool = False) -> None:
+        self.generator, self.in_order = generator, in_order
+
+    def note(self, generator: Any) -> None:
+        """Note which generator is asked.
+
+        Raises:
+            OutOfOrder: it cannot be asked here.
+        """
+        if self.in_order or self.generator not in (None, generator):
+            raise OutOfOrder
+        self.generator = generator
+
+
+class OutOfOrder(NotImplementedError):
+    """Random numbers that one key cannot give."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "random numbers of several generators in a loop that is a part of a program: they come from a key of one"
+        )
+
+
+class Keyed(Level):
+    """A level whose random numbers come from a key: it gives the same ones when it runs again.
+
+    Attributes:
+        source: where the key is from; it notes the draws of a dry run.
+        key: a JAX key; None in a dry run, or if nothing is drawn.
+    """
+
+    def __init__(
+        self, source: Source, key: Any, checks: list[Check] | None = None, mode: str | None = None
+    ) -> None:
+        super().__init__(mode=mode, checks=checks)
+        self.source, self.key, self.taken = source, key, 0
+
+    def split_key(self) -> Any:
+        """A key of its own for one draw, or for a loop."""
+        self.taken += 1
+        return jax.random.fold_in(self.key, self.taken)
+
+    def draw(self, draw: Any) -> Any:
+        """Random numbers from the key."""
+        if self.session.dry:
+            self.source.note(draw.generator)
+            return jnp.zeros(draw.shape, draw.dtype.np)
+        if self.key is None or draw.generator is not self.source.generator:
+            raise OutOfOrder
+        return keyed.draw(draw.kind, self.split_key(), draw.shape, draw.dtype, **draw.params)
 
 
 def _levels(overlay: Any) -> Iterator[Level]:
@@ -508,9 +571,14 @@ def inside(
 
     Checks of values inside are appended to ``checks``. The first ``leaves`` arrays are differentiated in reverse mode.
     """
-    if checks is not None:
-        checks.clear()  # of an earlier run of the same
-    level = Level(mapped, mode, checks)
+    return run_in(Level(mapped, mode, checks), call, arrays, leaves)
+
+
+def run_in(level: Level, call: Callable[[list[Tensor]], Any], arrays: Arrays, leaves: int = 0) -> Any:
+    """As `inside`, in a level that has been made."""
+    if level.checks is not None:
+        level.checks.clear()  # of an earlier run of the same
+    mode = level.mode
     with tracing.overlaid(level):
         tensors = [wrap(a) for a in arrays]
         level.leaves.update([t._storage for t in tensors[:leaves]])
@@ -518,6 +586,26 @@ def inside(
             return call(tensors)
         with grad_mode.enable_grad():
             return call(tensors)
+
+
+def rehearsed(compute: Callable[..., Any], arrays: Arrays) -> tuple[Session, Any]:
+    """Run a function of arrays only to see what it captures and draws: the session that knows, and its results."""
+    session = Session()
+    session.dry = True
+    with _in_session(session), tracing.x64():
+        return session, jax.eval_shape(compute, *arrays)
+
+
+@contextmanager
+def standing_in(tensors: Sequence[Tensor], arrays: Arrays) -> Iterator[None]:
+    """Inside of a transform, have arrays stand for tensors from outside, to differentiate with respect to them."""
+    session = current_session()
+    before = session.substitutes
+    session.substitutes = {**before, **{t._storage: a for t, a in zip(tensors, arrays, strict=True)}}
+    try:
+        yield
+    finally:
+        session.substitutes = before
 
 
 def state_now() -> list[Any]:
@@ -571,6 +659,7 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
     """Run a transform, a function of arrays, on Tensors as one operation on the outer tape."""
     level = tracing.current()
     if isinstance(level, Level):
+        level.note_inputs(tensors)
         with level.session.lending(tensors):
             outs = compute([t._value for t in tensors])
         return [wrap(o if _grad.enabled else level.constant(o)) for o in outs]

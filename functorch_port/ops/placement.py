@@ -6,12 +6,13 @@ from typing import Any
 
 import jax
 from jax import lax
-from jax.sharding import NamedSharding
+from jax.experimental.shard_alike import shard_alike
+from jax.sharding import NamedSharding, PartitionSpec
 
 from .._base.meshes import within
 from .._run.registry import Array, op
 
-__all__ = ["constrain"]
+__all__ = ["constrain", "from_microbatches", "to_microbatches"]
 
 
 @op("_constrain", where="", node="RedistributeBackward")
@@ -50,3 +51,43 @@ def _placed(x: Any, sharding: Any, axes: Any) -> Any:
         return lax.with_sharding_constraint(x, NamedSharding(mesh, spec, memory_kind=sharding.memory_kind))
     # a constraint cannot say that some axes split no dimension while others do as they like
     return jax.shard_map(lambda part: part, mesh=mesh, in_specs=spec, out_specs=spec, axis_names=set(axes))(x)
+
+
+@op("_to_microbatches", where="", node="UnflattenBackward0")
+def to_microbatches(input: Array, count: int, mesh: Any) -> Any:
+    """Rows as ``count`` microbatches (count, n, ...), each of neighbours."""
+    return jax.custom_derivatives.linear_call(
+        lambda _, x: _apart(x, count, mesh), lambda _, ct: _together(ct, mesh), (), input
+    )
+
+
+@op("_from_microbatches", where="", node="FlattenBackward0")
+def from_microbatches(input: Array, mesh: Any) -> Any:
+    """The rows of microbatches."""
+    count = input.shape[0]
+    return jax.custom_derivatives.linear_call(
+        lambda _, x: _together(x, mesh), lambda _, ct: _apart(ct, count, mesh), (), input
+    )
+
+
+# Along axes of the mesh that split the rows, each microbatch is to be split. Which axes these are is not known in a
+# trace. Microbatches of every ``count``-th row would lie so by themselves, and XLA is to lay those of neighbours alike.
+
+
+def _apart(x: Any, count: int, mesh: Any) -> Any:
+    made = x.reshape(count, -1, *x.shape[1:])
+    return _alike(made, x.reshape(-1, count, *x.shape[1:]).swapaxes(0, 1), mesh, whole=1)
+
+
+def _together(x: Any, mesh: Any) -> Any:
+    made = x.reshape(-1, *x.shape[2:])
+    return _alike(made, x.swapaxes(0, 1).reshape(made.shape), mesh, whole=0)
+
+
+def _alike(x: Any, other: Any, mesh: Any, whole: int) -> Any:
+    """``x``, which lies like ``other``; the first dimensions, ``whole`` of them, are not split."""
+    if max(mesh.shape.values()) == mesh.size:
+        return x
+    free = [PartitionSpec.UNCONSTRAINED] * (x.ndim - whole)
+    where = NamedSharding(within(mesh), PartitionSpec(*[None] * whole, *free))
+    return shard_alike(*[lax.with_sharding_constraint(y, where) for y in (x, other)])[0]

@@ -13,28 +13,15 @@ from collectives import counted, elements, text_of
 from jax import lax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
+from pipelines import stack
 
 import functorch_port as ft
-from functorch_port.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from functorch_port.distributed.pipelining import PipelineStage, ScheduleGPipe
 from functorch_port.distributed.sharding import shard
 from functorch_port.distributed.tensor.experimental import context_parallel
 from functorch_port.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 nn, F = ft.nn, ft.nn.functional
-
-
-class Layer(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
-
-    def forward(self, x: Any) -> Any:
-        return x + self.down(F.gelu(self.up(self.norm(x))))
-
-
-def stack(count: int = 8, **how: Any) -> Any:
-    ft.manual_seed(0)
-    return nn.ScanStack([Layer() for _ in range(count)], **how).double()
 
 
 def pipe(layers: Any, mesh: Any, count: int, **how: Any) -> Any:
@@ -59,38 +46,6 @@ def test_values_and_gradients(compiled: bool, remat: bool, count: int, row: Any)
     for got, expected in zip(step(), want, strict=True):
         np.testing.assert_allclose(got.detach().numpy(), expected.detach().numpy(), 1e-10, 1e-12)
     assert {s.data.shape for s in split.stacked.up.weight.jax().addressable_shards} == {(2, 16, 8)}
-
-
-def trained(mesh: Any, compiled: bool) -> np.ndarray:
-    ft.manual_seed(0)
-    embed, head, layers = nn.Linear(4, 8).double(), nn.Linear(8, 4).double(), stack(4)
-    run = layers
-    if mesh is not None:
-        for part in (embed, head, layers):
-            shard(part, {}, mesh)
-        run = pipe(layers, mesh["pp"], 2)
-    opt = ft.optim.AdamW([*embed.parameters(), *layers.parameters(), *head.parameters()], 0.01)
-    rng = np.random.default_rng(0)
-
-    def step(x: Any) -> Any:
-        opt.zero_grad()
-        loss = F.mse_loss(head(run(embed(x))), x)
-        loss.backward()
-        opt.step()
-        return loss
-
-    step = ft.compile(step) if compiled else step
-    losses = []
-    for _ in range(20):
-        x = ft.tensor(rng.standard_normal((8, 4)))
-        losses.append(step(x if mesh is None else shard(x, P("dp"), mesh)).item())
-    return np.array(losses)
-
-
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_training_beside_data_parallelism_has_the_numbers_of_one_device(compiled: bool) -> None:
-    mesh = ft.distributed.init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "pp"))
-    np.testing.assert_allclose(trained(mesh, compiled), trained(None, compiled), rtol=1e-10)
 
 
 def test_beside_tensor_parallelism() -> None:
@@ -228,9 +183,3 @@ def test_what_is_refused(row: Any) -> None:
     run = pipe(stack(4), row, 3)
     with pytest.raises(ValueError, match="a batch of 8 cannot be split into 3 equal microbatches"):
         run(ft.zeros(8, 8, dtype=ft.float64))
-    drops = pipe(nn.ScanStack([nn.Dropout(0.5) for _ in range(4)]), row, 4)
-    for call in (drops, ft.compile(drops)):
-        with pytest.raises(NotImplementedError, match="a layer draws random numbers"):
-            call(ft.zeros(8, 8))
-    with pytest.raises(NotImplementedError, match="Use ScheduleGPipe"):
-        Schedule1F1B(run._stage, 4)

@@ -250,6 +250,13 @@ total = lambda x: (x + 2).sum(0)
 once = torch.compile(total)
 for _ in range(2):  # the same program, traced once more by one of them
     found["good"] = attempt(once if rank == 0 else torch.compile(total), x)
+from torch.distributed.pipelining import PipelineStage
+stack = torch.nn.ScanStack([torch.nn.Linear(3, 3) for _ in range(2)])
+try:
+    PipelineStage(stack, 0, 2, "cpu", group=mesh)  # which is right in rank 0
+except (ValueError, RuntimeError) as error:
+    found["stage"] = f"{type(error).__name__}: {error}"
+found["whole"] = [[*p.placements] == [Shard(0)] for p in PipelineStage(stack, rank, 2, "cpu", group=mesh).parameters()]
 print(json.dumps(found))
 """
 
@@ -265,6 +272,7 @@ def test_different_programs(job):
         assert "f32[8,3]" in found["dtype"] and "f64[8,3]" in found["dtype"]
         assert "rank 0: the first call of a compiled program at script0.py:" in found["collective"]
         assert "rank 1: all_reduce(SUM) of float32[2] at script0.py:" in found["collective"]
+        assert "is stage 1 of 2 by the mesh, not 0 of 2" in found["stage"] and all(found["whole"])
 
 
 #: what rank 0 and rank 1 do -> a part of the error in rank 0, which says what is wrong in rank 1 or what differs

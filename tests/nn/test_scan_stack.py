@@ -82,7 +82,7 @@ def test_eager_frozen_and_transforms():
     grad = ft.func.grad(lambda x: layers(x).sum())(x)
     leaf = x.clone().requires_grad_()
     layers(leaf).sum().backward()
-    np.testing.assert_allclose(grad.numpy(), leaf.grad.numpy(), rtol=1e-10)
+    np.testing.assert_allclose(grad.detach().numpy(), leaf.grad.numpy(), rtol=1e-10)
 
 
 def test_state_is_that_of_the_layers():
@@ -135,6 +135,23 @@ def test_dropout_differs_between_layers_and_modes_are_noticed():
     assert run(ft.ones(4)).tolist() == [1.0] * 4
     layers.stacked.register_forward_hook(lambda m, args, out: out * 0)
     assert run(ft.ones(4)).tolist() == [0.0] * 4
+
+
+def test_layers_within_a_transform_are_learned():
+    """In a compiled function, too, where they are one operation of the function that is differentiated."""
+    layers, x = stack(2), ft.ones(2, 4).double()
+    scale = ft.ones(4).double().requires_grad_()
+
+    def step(x):
+        ft.func.grad(lambda x: (layers(x) * scale).square().sum())(x).sum().backward()
+
+    step(x)
+    want = [p.grad.clone() for p in (*layers.parameters(), scale)]
+    for p in (*layers.parameters(), scale):
+        p.grad = None
+    ft.compile(step)(x)
+    for p, grad in zip((*layers.parameters(), scale), want, strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), grad.numpy(), 1e-10, 1e-12)
 
 
 def test_refusals():

@@ -12,14 +12,13 @@ from jax import lax
 
 from ..._array import tracing
 from ..._array.refusal import Check
-from ..._random import keyed
 from ..._run.bind import function
 from ..._tensor.grad_mode import no_grad
-from ..._tensor.tensor import Tensor, wrap
+from ..._tensor.tensor import Tensor
 from ..._tensor.tree import flatten, unflatten
 from ...func import _level as level
 from ...func._functional_call import _slots, functional_call
-from ...func._level import Level, arrays_of, refuse_collected, through
+from ...func._level import Keyed, Level, OutOfOrder, Source, arrays_of, refuse_collected, run_in, through
 from .._module import Module, indent
 from ..parameter import Parameter
 from .container import ModuleList
@@ -68,6 +67,8 @@ class ScanStack(Module):
     __module__ = "functorch_port.nn.modules"  # which pickles say
 
     stacked: Module
+    #: the number of the first layer, where these are a part of a stack
+    first: Any = 0
 
     def __init__(self, modules: Iterable[Module], remat: bool | str | Callable[..., Any] = False) -> None:
         super().__init__()
@@ -114,7 +115,7 @@ class ScanStack(Module):
         if tracing.overlay and not self._hooked():
             try:
                 return _scan(self, x, args, kwargs)
-            except _FromStream:
+            except OutOfOrder:  # the layers draw from PyTorch's stream one after the other
                 pass
         for state in self._unbound():
             given = dict(state)
@@ -186,52 +187,6 @@ def _check_layers(layers: list[Module]) -> None:
                 raise ValueError(f"ScanStack: layer {i} differs from layer 0 in its {what}; use a Sequential")
 
 
-class _FromStream(Exception):
-    """Raised when the layers must draw from PyTorch's random stream one after the other."""
-
-
-class _Keys:
-    """Random numbers for the layers of a scan, all from one key.
-
-    Attributes:
-        generator: the generator that the layers use, recorded in a dry run; None if they draw nothing.
-        key: the key, taken before the scan.
-    """
-
-    def __init__(self) -> None:
-        self.generator: Any = None
-        self.key: Any = None
-
-    def take(self, session: Any, around: Any) -> None:
-        """Take the key if the layers need one."""
-        if self.generator is None:
-            return
-        with tracing.overlaid(around):
-            self.key = session.random(self.generator.split_key)
-
-
-class _Layer(Level):
-    """The level in which one layer runs."""
-
-    def __init__(self, keys: _Keys, index: Any, checks: list[Check]) -> None:
-        super().__init__(checks=checks)
-        self.keys, self.index, self.draws = keys, index, 0
-
-    def host_draw(self, draw: Any) -> Any:
-        keys = self.keys
-        around = self.outer
-        if around is None or isinstance(around, Level) or around.rng == "torch":
-            raise _FromStream
-        if self.session.dry:
-            keys.generator = draw.generator if keys.generator is None else keys.generator
-            return jnp.zeros(draw.shape, draw.dtype.np)
-        if draw.generator is not keys.generator:
-            raise _FromStream
-        self.draws += 1
-        key = jax.random.fold_in(jax.random.fold_in(keys.key, self.index), self.draws)
-        return keyed.draw(draw.kind, key, draw.shape, draw.dtype, **draw.params)
-
-
 def _shapes(layer: Module) -> dict[str, Any]:
     tensors = {name: table[key] for name, (table, key) in _slots(layer).items()}
     return {name: (tuple(t.shape), t.dtype, t.requires_grad) for name, t in tensors.items()}
@@ -251,14 +206,16 @@ def _scan(stack: ScanStack, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     given = [e for e in extra if isinstance(e, Tensor)]
     slots = _slots(stack.stacked)
     names, stacked = list(slots), [table[key] for table, key in slots.values()]
-    keys, around = _Keys(), tracing.current()
+    around = tracing.current()
+    source = around.source if isinstance(around, Keyed) else Source(in_order=_in_order(around))
 
     def call(
-        values: list[Any], own: list[Any], shared: list[Any], index: Any, checks: list[Check]
+        values: list[Any], own: list[Any], shared: list[Any], key: Any, checks: list[Check]
     ) -> list[Any]:
         """One layer."""
-        with tracing.overlaid(_Layer(keys, index, checks)):
-            it = iter([wrap(a) for a in (*values, *own, *shared)])
+
+        def layer(tensors: list[Tensor]) -> list[Any]:
+            it = iter(tensors)
             here = unflatten(carry_tree, [next(it) for _ in values])
             state = {name: next(it) for name in names}
             more, named = unflatten(extra_tree, [next(it) if isinstance(e, Tensor) else e for e in extra])
@@ -270,25 +227,41 @@ def _scan(stack: ScanStack, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any
             _check_kept(values, outs, tree == carry_tree)
             return [o._value for o in outs]
 
+        return run_in(Keyed(source, key, checks), layer, [*values, *own, *shared])  # type: ignore[no-any-return]
+
     def compute(values: list[Any]) -> list[Any]:
         n, m = len(carry), len(carry) + len(given)
-        if not level.current_session().dry:
-            keys.take(level.current_session(), around)
-
+        base = _key(source, around)
         checks: list[Check] = []
 
         def body(now: list[Any], xs: Any) -> tuple[list[Any], Any]:
             index, own = xs
-            checks.clear()
-            outs = call(now, own, values[n:m], index, checks)
+            key = None if base is None else jax.random.fold_in(base, index)
+            outs = call(now, own, values[n:m], key, checks)
             return outs, arrays_of(checks)
 
-        places = jnp.arange(stack.count, dtype=jnp.int32)
+        places = jnp.arange(stack.count, dtype=jnp.int32) + stack.first
         outs, stacked = lax.scan(_checkpointed(body, stack.remat), values[:n], (places, values[m:]))
         refuse_collected(checks, stacked)
         return outs
 
     return unflatten(carry_tree, through("scan_stack", compute, [*carry, *given, *stacked]))
+
+
+def _in_order(around: Any) -> bool:
+    """Whether the layers must draw from PyTorch's stream."""
+    return around is None or isinstance(around, Level) or around.rng == "torch"
+
+
+def _key(source: Source, around: Any) -> Any:
+    """The key of all layers, taken before the loop; None in a dry run, or if they draw nothing."""
+    session = level.current_session()
+    if session.dry or source.generator is None:
+        return None
+    if isinstance(around, Keyed):
+        return around.split_key()
+    with tracing.overlaid(around):
+        return session.random(source.generator.split_key)
 
 
 def _check_written(before: dict[str, Tensor], after: dict[str, Any], versions: dict[str, int]) -> None:

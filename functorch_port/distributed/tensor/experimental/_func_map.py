@@ -29,6 +29,9 @@ __all__ = ["local_map"]
 
 Placements = Sequence[Placement] | None
 
+#: stands for a tensor among the arguments
+_PART = object()
+
 
 def local_map(
     func: Callable[..., Any] | None = None,
@@ -184,6 +187,8 @@ class _Mapped:
             given.append(x if back is None else constrained_along(x, mesh, place, back))
         ins = tuple([spec_for(mesh, place) for place in places if place is not None])
         outs = [_out_spec(mesh, placements) for placements in self.outs if placements is not None]
+        # the tape keeps what is below, and is not to keep the tensors
+        others = [_PART if isinstance(x, Tensor) else x for x in leaves]
         result: list[Any] = []
         draws: list[Any] = []
         around = tracing.current()
@@ -202,7 +207,7 @@ class _Mapped:
                 with tracing.overlaid(level):
                     checks.clear()
                     tensors = [wrap(x) for x in arrays[: len(values)]]
-                    made = self._on_part(mesh, tensors, leaves, tree, kwargs, result)
+                    made = self._on_part(mesh, tensors, others, tree, kwargs, result)
                 return tuple(made), [[v[None] for v in row] for row in arrays_of(checks)]
 
             each = PartitionSpec(mesh.axes)
@@ -226,13 +231,13 @@ class _Mapped:
         self,
         mesh: DeviceMesh,
         tensors: list[Tensor],
-        leaves: list[Any],
+        others: list[Any],
         tree: Any,
         kwargs: Any,
         result: list[Any],
     ) -> list[Any]:
         it = iter(tensors)
-        args = unflatten(tree, [next(it) if isinstance(x, Tensor) else x for x in leaves])
+        args = unflatten(tree, [next(it) if x is _PART else x for x in others])
         with on_parts(mesh):
             outs, out_tree = flatten(self.func(*args, **kwargs))
         if len(outs) != len(self.outs):
