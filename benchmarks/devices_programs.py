@@ -232,12 +232,17 @@ def by_hand(form: Form, mesh: Any) -> tuple[Any, Any]:
             entries[0] = (*(entries[0] or ()), form.sharded)
         return P(*entries)
 
+    # said to be split, or XLA gathers before the barrier of a recomputation, and so once
+    joined = lambda w, whole, part: on(on(w, *part), *whole)
+
     @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
     def gather(w: Any, whole: P, part: P) -> Any:
-        return on(w, *whole)
+        return joined(w, whole, part)
 
     # a gradient goes straight to its part: the constraint's own derivative would add it up whole
-    gather.defvjp(lambda w, whole, part: (on(w, *whole), None), lambda whole, part, _, g: (on(g, *part),))
+    gather.defvjp(
+        lambda w, whole, part: (joined(w, whole, part), None), lambda whole, part, _, g: (on(g, *part),)
+    )
 
     def gathered(w: Any) -> Any:
         """Weights as a layer computes with them: whole, but for "tp"."""

@@ -29,7 +29,7 @@ from .._base.tuning import tuning
 from . import tracing
 from .placed import Placed, copied
 from .storage import Storage
-from .value import HOST, VALUES, Twin, Value
+from .value import HOST, MADE, VALUES, Twin, Value
 
 __all__ = [
     "Before", "Donating", "at_once", "call", "is_one_cpu", "is_whole", "lent", "on_one_cpu", "own", "whole",
@@ -295,13 +295,9 @@ def _lend(cell: Storage, taken: list[Storage]) -> None:
     if cell.held.__class__ in HOST:
         return
     array, held = cell.array(), cell.held  # what was lazy is an array then
-    if held is array or held.__class__ in _MADE:
+    if held is array or held.__class__ in MADE:
         taken.append(cell)
         cell.held = Lent(held)
-
-
-#: the classes of values that have an array
-_MADE = frozenset({Twin, Placed})
 
 
 class Lent(Value):
@@ -333,7 +329,7 @@ class Lent(Value):
         with tracing.turn:
             if cell.held is not self:
                 return cell.array()
-            return self.lent.made if self.lent.__class__ in _MADE else self.lent
+            return self.lent.made if self.lent.__class__ in MADE else self.lent
 
     def host(self, cell: Storage) -> Any:
         with tracing.turn:

@@ -19,7 +19,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from .._base import agreement, memory, meshes
 from .._base.tuning import tuning
 from . import tracing
-from .value import LAZY, VALUES, Value
+from .value import LAZY, VALUES, Made
 
 if TYPE_CHECKING:
     from .storage import Storage
@@ -32,18 +32,18 @@ __all__ = [
 
 #: whether something was placed on devices of several processes
 several = False
+_bare = object.__new__
 
 
-class Placed(Value):
-    """An array, and the sharding that its Storage keeps.
+class Placed(Made):
+    """An array, and the sharding that its Storage keeps. On the meta device ``made`` is a shape and dtype.
 
     Attributes:
-        made: the array; on the meta device its shape and dtype.
         sharding: a `NamedSharding`, whose mesh has axes of the type Auto.
         mesh: the `DeviceMesh` that it was declared on, where that is a part of the sharding's; or None.
     """
 
-    __slots__ = ("made", "mesh", "sharding")
+    __slots__ = ("mesh", "sharding")
     on_cpu = False
     committed = True
 
@@ -60,8 +60,11 @@ class Placed(Value):
     def dtype(self) -> Any:
         return self.made.dtype
 
-    def array(self, cell: Storage) -> Any:
-        return self.made
+    def again(self, made: Any) -> Placed:
+        """The same with another array, which has the sharding for certain."""
+        new = _bare(Placed)
+        new.made, new.sharding, new.mesh = made, self.sharding, self.mesh
+        return new
 
     def new(self, value: Any) -> Placed:
         """Another value with the same sharding."""

@@ -31,8 +31,7 @@ def as_row(value: Any, mesh: Mesh, split: bool = False) -> Any:
     With ``split`` the devices of the process share the first dimension, if they can.
     """
     own, shape = mesh.shape[OWN], value.shape
-    is_split = split and own > 1 and bool(shape) and shape[0] % own == 0
-    sharding = NamedSharding(mesh, PartitionSpec(PROCESS, OWN) if is_split else PartitionSpec(PROCESS))
+    sharding = _by_row(mesh, split and own > 1 and bool(shape) and shape[0] % own == 0)
     if own > 1 or not isinstance(value, jax.Array):
         return of_parts(np.asarray(value)[None], sharding)
     with tracing.x64():
@@ -40,10 +39,15 @@ def as_row(value: Any, mesh: Mesh, split: bool = False) -> Any:
         return jax.make_array_from_single_device_arrays((mesh.shape[PROCESS], *shape), sharding, [row])
 
 
+@lru_cache(tuning.cached_facts)
+def _by_row(mesh: Mesh, is_split: bool) -> NamedSharding:
+    return NamedSharding(mesh, PartitionSpec(PROCESS, OWN) if is_split else PartitionSpec(PROCESS))
+
+
 def of_row(value: Any) -> Any:
     """What this process has of a global array with a row for each."""
     with tracing.x64():
-        return _of_row(value.addressable_shards[0].data)
+        return _of_row(value.addressable_data(0))
 
 
 @jax.jit
@@ -58,7 +62,7 @@ def _of_row(x: Any) -> Any:
 
 def own_copy(value: Any) -> Any:
     """What this process has of an array that is the same on all devices."""
-    return value.addressable_shards[0].data
+    return value.addressable_data(0)
 
 
 def summed(values: Sequence[Any], mesh: Mesh, by: int = 1) -> list[Any]:

@@ -14,13 +14,17 @@ from .placing import twin
 if TYPE_CHECKING:
     from .storage import Storage
 
-__all__ = ["HOST", "LAZY", "OTHERS", "VALUES", "Lazy", "Shared", "Twin", "Value", "arrays_of", "computed"]
+__all__ = [
+    "HOST", "LAZY", "MADE", "OTHERS", "VALUES", "Lazy", "Made", "Shared", "Twin", "Value", "arrays_of", "computed",
+]  # fmt: skip
 
 #: the classes of values on the host
 HOST: frozenset[type] = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
-#: the classes of `Value`, those of `Lazy` among them, and of all that a Storage may hold in place of a `jax.Array`
+#: the classes of `Value`, those of `Lazy` and of `Made` among them, and of all that a Storage may hold in place of a
+#: `jax.Array`
 VALUES: set[type] = set()
 LAZY: set[type] = set()
+MADE: set[type] = set()
 OTHERS: set[type] = set(HOST)
 
 
@@ -106,10 +110,27 @@ class Lazy(Value):
         return np.asarray(self.array(), dtype)
 
 
-class Twin(Value):
+class Made(Value):
+    """A `Value` that has the `jax.Array`.
+
+    Attributes:
+        made: that.
+    """
+
+    __slots__ = ("made",)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        MADE.add(cls)
+
+    def array(self, cell: Storage) -> Any:
+        return self.made
+
+
+class Twin(Made):
     """A value on the host, and the `jax.Array` that was made of it."""
 
-    __slots__ = ("_host", "made")
+    __slots__ = ("_host",)
 
     def __init__(self, host: Any, made: Any) -> None:
         self._host, self.made = host, made
@@ -126,9 +147,6 @@ class Twin(Value):
     def of(host: Any, made: Any) -> Any:
         """What a Storage holds once an array was made: both if they are small, else the array."""
         return Twin(host, made) if host.size <= tuning.numpy_elements else made
-
-    def array(self, cell: Storage) -> Any:
-        return self.made
 
     def host(self, cell: Storage) -> Any:
         return self._host
@@ -163,7 +181,7 @@ class Shared(Value):
 def arrays_of(cells: Sequence[Any], held: Sequence[Any]) -> list[Any]:
     """The arrays of Storages that hold these."""
     return [
-        h if h.__class__ not in OTHERS else h.made if h.__class__ is Twin else cell.array()
+        h if h.__class__ not in OTHERS else h.made if h.__class__ in MADE else cell.array()
         for cell, h in zip(cells, held, strict=True)
     ]
 

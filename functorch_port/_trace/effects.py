@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .._array.donation import Before
 from .._array.joint import Joint
-from .._array.placed import like
+from .._array.placed import Placed, like, sharding_of
 from .._array.storage import Storage
 from .._array.value import VALUES
 from .._run.sparse import SparseTensor
@@ -169,18 +169,18 @@ class Effects:
                     cell.version += 1
             for target, index in computed:
                 tensor = leaves[target] if target.__class__ is int else target
-                tensor._grad = wrap(like(tensor._storage, outs[index]))
+                tensor._kept_grad = wrap(like(tensor._storage, outs[index]))
             for target, (index, other, *rest) in sparse:
                 grad = SparseTensor._make(wrap(outs[index]), wrap(outs[other]), *rest)
-                (leaves[target] if target.__class__ is int else target)._grad = grad
+                (leaves[target] if target.__class__ is int else target)._kept_grad = grad
             for target, _ in missing:
-                (leaves[target] if target.__class__ is int else target)._grad = None
+                (leaves[target] if target.__class__ is int else target)._kept_grad = None
             for target, number in remade:
-                (leaves[target] if target.__class__ is int else target)._grad = made[number]
+                (leaves[target] if target.__class__ is int else target)._kept_grad = made[number]
             for target, position in argument:
-                (leaves[target] if target.__class__ is int else target)._grad = leaves[position]
+                (leaves[target] if target.__class__ is int else target)._kept_grad = leaves[position]
             for target, tensor in same:
-                (leaves[target] if target.__class__ is int else target)._grad = tensor
+                (leaves[target] if target.__class__ is int else target)._kept_grad = tensor
         if more:
             for table, key, rule in self.numbers:
                 table[key] = rule(env)
@@ -225,25 +225,38 @@ def functions_of(
     cells: Sequence[tuple[Storage, int, int]], joints: Sequence[tuple[Joint, int]]
 ) -> dict[str, Callable[..., Any]]:
     """`Effects.versions_now`, ``put`` and ``count``: a loop over the Storages would take three times as long."""
-    source = Source()
+    source = Source(Placed=Placed)
     known = [(source.name(cell), index, steps) for cell, index, steps in cells]
+    there = [sharding_of(cell) for cell, _, _ in cells]
+    plain = [one for one, sharding in zip(known, there, strict=True) if sharding is None]
     wholes = [(source.name(joint), steps) for joint, steps in joints]
     versions = ", ".join(
         [*(f"{cell}.version" for cell, _, _ in known), *(f"{joint}.writes" for joint, _ in wholes)]
     )
-    held = "".join([f"{cell}.held, " for cell, _, _ in known])
+    held = "".join([f"{cell}.held, " for cell, _, _ in plain])
     puts = [
         f"if {source.name(VALUES)}.isdisjoint(map(type, ({held}))):",
-        *[f"    {cell}.held = outs[{index}]" for cell, index, _ in known],
+        *[f"    {cell}.held = outs[{index}]" for cell, index, _ in plain],
         "else:",  # a `Value` may have more to do
-        *[f"    {cell}.put(outs[{index}])" for cell, index, _ in known],
+        *[f"    {cell}.put(outs[{index}])" for cell, index, _ in plain],
     ]
+    puts = puts if plain else []
+    for (cell, index, _), sharding in zip(known, there, strict=True):
+        if sharding is not None:  # the program brings it there
+            known_as = source.name(sharding)
+            puts += [
+                f"held = {cell}.held",
+                f"if held.__class__ is Placed and held.sharding is {known_as}:",
+                f"    {cell}.held = held.again(outs[{index}])",
+                "else:",
+                f"    {cell}.put(outs[{index}])",
+            ]
     counts = [f"{cell}.version = versions[{k}] + {steps}" for k, (cell, _, steps) in enumerate(known)]
     counts += [
         f"{joint}.count(versions[{k}] + {steps})" for k, (joint, steps) in enumerate(wholes, len(known))
     ]
     return {
         "versions_now": source.function("now()", [f"return [{versions}]"]),
-        "put": source.function("put(outs)", puts if known else []),
+        "put": source.function("put(outs)", puts),
         "count": source.function("count(versions)", counts),
     }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from operator import is_not, methodcaller
+from operator import attrgetter, is_not, methodcaller
 from typing import Any
 
 from .._array import tracing
@@ -21,7 +21,7 @@ from .value_guards import ValueGuards
 
 __all__ = ["Guards"]
 
-_array = methodcaller("array")
+_held, _array = attrgetter("held"), methodcaller("array")
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Guards:
             if not joint.join():
                 return "small state has another shape, dtype or place, or shares its memory"
         for first, others in self.twins.items():
-            if any(map(is_not, map(_array, others), repeat(first.array()))):
+            if _differ(_held, first, others) and _differ(_array, first, others):
                 return "the step counts of an optimizer's parameters, equal so far, are not any more"
         if self.places is not None:
             why = self.places.matches(leaves, self.states)
@@ -140,6 +140,10 @@ class Guards:
             if any(optimizer.state.get(p) is not t for p, t in state):
                 return f"the state of {type(optimizer).__name__} was replaced"
         return ""
+
+
+def _differ(what: Callable[[Storage], Any], first: Storage, others: Sequence[Storage]) -> bool:
+    return any(map(is_not, map(what, others), repeat(what(first))))
 
 
 def _have_hooks(pairs: Iterable[tuple[Tensor, tuple[Any, ...]]]) -> bool:

@@ -103,9 +103,13 @@ class Rows:
 
 def own_copies(values: Sequence[Any]) -> list[Any] | None:
     """Inputs of a program with this process's copies of what is the same in all; None if something is split."""
-    if not all(v.is_fully_replicated for v in values if meshes.is_global(v)):
-        return None
-    return [together.own_copy(v) if meshes.is_global(v) else v for v in values]
+    found = []
+    for value in values:
+        is_global = meshes.is_global(value)
+        if is_global and not value.is_fully_replicated:
+            return None
+        found.append(together.own_copy(value) if is_global else value)
+    return found
 
 
 class StageRows:

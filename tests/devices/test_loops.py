@@ -32,8 +32,7 @@ def made(width: int) -> tuple[Any, Any]:
     """The step of a stack whose layers are gathered in the loop, and the stack."""
     ft.manual_seed(0)
     net = nn.ScanStack([Block(width) for _ in range(LAYERS)])
-    fully_shard(net.stacked)
-    fully_shard(net)
+    fully_shard(net)  # and its layers, one at a time
     opt = ft.optim.AdamW(net.parameters(), 0.01)
 
     def step(x: Any) -> Any:

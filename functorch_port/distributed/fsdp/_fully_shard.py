@@ -13,6 +13,7 @@ from ..._array import tracing
 from ..._base import agreement
 from ..._base.device import from_jax
 from ...nn._module import Module
+from ...nn.modules._scan import ScanStack
 from ...nn.modules.container import ModuleDict, ModuleList
 from ..device_mesh import DeviceMesh, current_mesh, init_device_mesh, mesh_of
 from ._policies import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy
@@ -54,7 +55,8 @@ def fully_shard(
     """Split the parameters of a module over devices, in place; they are whole only while the module runs.
 
     Gradients and the optimizer's state are split as their parameters. Each call makes a unit of the parameters that no
-    module below has as a unit: call it for the layers, then for the model. A parameter is split along its first
+    module below has as a unit: call it for the layers, then for the model. The layers of an `nn.ScanStack` are a
+    unit each. A parameter is split along its first
     dimension whose size is a multiple of the number of devices, or lies on each of them. The batch that the model is
     called with is split along dimension 0 of its tensors, if it can be, and the unit's inputs stay so.
 
@@ -108,7 +110,8 @@ def fully_shard(
             "memory of the devices. More devices take less of it each, and bfloat16 state takes half"
         )
     ignored = set(ignored_params or ())
-    for part in modules:
+    stacks = [part.stacked for part in modules if isinstance(part, ScanStack)]
+    for part in (*(layer for layer in stacks if unit_of(layer) is None), *modules):
         unit = Unit(part, mesh, shard_axes, (*replicate_axes, *shard_axes), mp_policy, None, ignored)
         unit.reshard = _reshard(reshard_after_forward, unit.size(shard_axes))
         unit.place(shard_placement_fn)
