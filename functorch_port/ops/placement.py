@@ -75,13 +75,13 @@ def from_microbatches(input: Array, mesh: Any) -> Any:
 
 
 def _apart(x: Any, count: int, mesh: Any) -> Any:
-    made = x.reshape(count, -1, *x.shape[1:])
-    return _alike(made, x.reshape(-1, count, *x.shape[1:]).swapaxes(0, 1), mesh, whole=1)
+    size, rest = x.shape[0] // count, x.shape[1:]
+    return _alike(x.reshape(count, size, *rest), x.reshape(size, count, *rest).swapaxes(0, 1), mesh, whole=1)
 
 
 def _together(x: Any, mesh: Any) -> Any:
-    made = x.reshape(-1, *x.shape[2:])
-    return _alike(made, x.swapaxes(0, 1).reshape(made.shape), mesh, whole=0)
+    shape = x.shape[0] * x.shape[1], *x.shape[2:]
+    return _alike(x.reshape(shape), x.swapaxes(0, 1).reshape(shape), mesh, whole=0)
 
 
 def _alike(x: Any, other: Any, mesh: Any, whole: int) -> Any:
