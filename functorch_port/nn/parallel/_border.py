@@ -143,7 +143,8 @@ def _check_fits(tensor: Tensor, sharding: Any) -> None:
             raise ValueError(
                 f"rank {other} and rank {rank} give different values of a tensor of shape {list(tensor.shape)} that "
                 f"is to be the same in both, as it lies by {meshes.described(sharding)}: give both the same batch, "
-                "without a sampler that divides it between them, or placements that split it"
+                "without a sampler that divides it between them (DistributedSampler(num_replicas=, rank=) counts the "
+                "data-parallel ranks alone), or placements that split it"
             )
 
 
