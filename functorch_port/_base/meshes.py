@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -58,6 +59,11 @@ def of_processes(devices: Iterable[Any]) -> Mesh:
     Raises:
         NotImplementedError: they are those of some of the processes.
     """
+    return _of_processes(frozenset(devices))
+
+
+@lru_cache(tuning.cached_facts)
+def _of_processes(devices: frozenset[Any]) -> Mesh:
     row = by_process(devices)
     have = len({device.process_index for device in row})
     if have < jax.process_count():

@@ -28,10 +28,10 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm(x))))
 
 
-def made(width: int) -> tuple[Any, Any]:
+def made(width: int, layers: int = LAYERS) -> tuple[Any, Any]:
     """The step of a stack whose layers are gathered in the loop, and the stack."""
     ft.manual_seed(0)
-    net = nn.ScanStack([Block(width) for _ in range(LAYERS)])
+    net = nn.ScanStack([Block(width) for _ in range(layers)])
     fully_shard(net)  # and its layers, one at a time
     opt = ft.optim.AdamW(net.parameters(), 0.01)
 
@@ -45,16 +45,17 @@ def made(width: int) -> tuple[Any, Any]:
     return ft.compile(step, checks=False), net
 
 
-def test_a_layer_is_gathered_in_the_loop_and_its_gradient_leaves_it_split() -> None:
+@pytest.mark.parametrize("layers", [LAYERS, 8])  # as many as devices, too: the layers are not what is split
+def test_a_layer_is_gathered_in_the_loop_and_its_gradient_leaves_it_split(layers: int) -> None:
     """A CPU has no reduce-scatter: it adds a layer's gradient up and takes a part, but never keeps a whole stack."""
-    step, net = made(16)
-    text = text_of(step, ft.randn(32, 16))
+    step, net = made(32, layers)
+    text = text_of(step, ft.randn(128, 32))
     found = collectives(text)
     gathered = [shape for each in found if each.kind == "all-gather" for shape in each.shapes]
     assert all(each.looped for each in found if each.size > 4)
-    assert gathered.count((32, 16)) == 2 and gathered.count((16, 32)) == 2  # forward and backward
-    assert not re.search(rf"f32\[{LAYERS},(32,16|16,32)\]", text)
-    assert net.stacked.up.weight.jax().sharding.shard_shape((LAYERS, 32, 16)) == (LAYERS, 4, 16)
+    assert gathered.count((64, 32)) == 2 and gathered.count((32, 64)) == 2  # forward and backward
+    assert not re.search(rf"f32\[{layers},(64,32|32,64)\]", text)
+    assert net.stacked.up.weight.jax().sharding.shard_shape((layers, 64, 32)) == (layers, 8, 32)
 
 
 @pytest.mark.slow

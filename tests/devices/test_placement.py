@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -223,6 +225,33 @@ def test_a_compiled_function_is_traced_again_for_another_placement(mesh: Mesh, g
     traces = step.traces
     step(ft.ones(4, 8))
     assert step.traces == traces
+
+
+def test_a_compiled_step_on_a_mesh_calls_little_python(mesh: Mesh) -> None:
+    """A call of Python for each tensor that it writes, and some for the step."""
+    net = nn.Sequential(*(nn.Linear(8, 8) for _ in range(8)))
+    shard(net, {}, mesh)
+    opt = ft.optim.AdamW(net.parameters(), 0.01)
+
+    @ft.compile(keep_grads=False, checks=False)
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    x = shard(ft.ones(8, 8), P("x"), mesh)
+    for _ in range(3):
+        step(x)
+    calls: list[str] = []
+    try:
+        sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+        step(x)
+    finally:
+        sys.setprofile(None)
+    written = 3 * len(list(net.parameters()))
+    assert len(calls) < written + 80, Counter(calls).most_common(9)
 
 
 def test_sizes_that_change_are_numbers_of_the_program(mesh: Mesh) -> None:

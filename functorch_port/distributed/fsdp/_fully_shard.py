@@ -55,10 +55,10 @@ def fully_shard(
     """Split the parameters of a module over devices, in place; they are whole only while the module runs.
 
     Gradients and the optimizer's state are split as their parameters. Each call makes a unit of the parameters that no
-    module below has as a unit: call it for the layers, then for the model. The layers of an `nn.ScanStack` are a
-    unit each. A parameter is split along its first
-    dimension whose size is a multiple of the number of devices, or lies on each of them. The batch that the model is
-    called with is split along dimension 0 of its tensors, if it can be, and the unit's inputs stay so.
+    module below has as a unit: call it for the layers, then for the model. Called for an `nn.ScanStack` it makes each
+    layer a unit, gathered in the loop. A parameter is split along its first dimension whose size is a multiple of the
+    number of devices (not along that of a stack's layers), or lies on each of them. The batch that the model is called
+    with is split along dimension 0 of its tensors, if it can be, and the unit's inputs stay so.
 
     Args:
         module: a module, or a list of modules.
@@ -111,8 +111,10 @@ def fully_shard(
         )
     ignored = set(ignored_params or ())
     stacks = [part.stacked for part in modules if isinstance(part, ScanStack)]
-    for part in (*(layer for layer in stacks if unit_of(layer) is None), *modules):
-        unit = Unit(part, mesh, shard_axes, (*replicate_axes, *shard_axes), mp_policy, None, ignored)
+    layers = [layer for layer in stacks if unit_of(layer) is None]
+    for part in (*layers, *modules):
+        data_axes = (*replicate_axes, *shard_axes)
+        unit = Unit(part, mesh, shard_axes, data_axes, mp_policy, None, ignored, stacked=part in layers)
         unit.reshard = _reshard(reshard_after_forward, unit.size(shard_axes))
         unit.place(shard_placement_fn)
         part.__dict__[ATTRIBUTE] = unit

@@ -56,6 +56,8 @@ class Unit:
     Attributes:
         root: whether no unit above it has been made.
         reshard: whether the whole parameters are let go of after the forward pass; None: unless it is the root.
+        stacked: whether parameters have the layers of a loop along dimension 0, which is not split: then a layer is
+            gathered at a time.
     """
 
     def __init__(
@@ -68,8 +70,9 @@ class Unit:
         reshard: bool | None,
         ignored: set[Any],
         cast_root_inputs: bool = False,
+        stacked: bool = False,
     ) -> None:
-        self.mesh, self.policy = mesh, policy
+        self.mesh, self.policy, self.stacked = mesh, policy, stacked
         #: a dict, whose content a trace compares
         self.options: dict[str, bool | None] = {"reshard": reshard}
         own = [OWN] if OWN in mesh.jax_mesh.axis_names else []
@@ -155,14 +158,16 @@ class Unit:
             raise NotImplementedError(
                 f"shard_placement_fn returned {chosen!r}: only Shard(dim) and None are supported"
             )
-        first = 0 if chosen is None else chosen.dim % param.dim()
         fits = lambda d: param.shape[d] % self.size((*spec[d], *self.shard_axes)) == 0
-        if first and not fits(first):
-            raise NotImplementedError(
-                f"FSDP does not support uneven sharding on dim {first}: {param.size()} "
-                f"(world size: {self.size(self.shard_axes)})"
-            )
-        dims = [first, *(d for d in range(param.dim()) if d != first)]
+        dims = [*range(self.stacked, param.dim())]
+        if chosen is not None:
+            first = chosen.dim % param.dim()
+            if first and not fits(first):
+                raise NotImplementedError(
+                    f"FSDP does not support uneven sharding on dim {first}: {param.size()} "
+                    f"(world size: {self.size(self.shard_axes)})"
+                )
+            dims.insert(0, first)
         d = next((d for d in dims if fits(d)), None)
         if d is not None:
             spec[d] = (*spec[d], *self.shard_axes)
