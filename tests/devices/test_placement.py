@@ -246,7 +246,9 @@ def test_a_compiled_step_on_a_mesh_calls_little_python(mesh: Mesh) -> None:
         step(x)
     calls: list[str] = []
     try:
-        sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+        sys.setprofile(
+            lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None
+        )
         step(x)
     finally:
         sys.setprofile(None)
