@@ -521,13 +521,15 @@ def _arriving(overlay: Overlay, edge: Any, grad: Any) -> Any:
     tensor = overlay.edges.get(edge)
     if grad is None or tensor is None or not placed.is_shared(tensor._storage):
         return grad
-    if tensor._storage not in overlay.across.averaged:
-        raise NotImplementedError(
-            "a compiled function of several processes with tensors of each, whose result is differentiated by a tensor "
-            f"of shape {list(tensor.shape)} that is on the devices of all: only parameters of a module under "
-            "DistributedDataParallel have the mean of the gradients. Or give global tensors (DTensor.from_local)"
-        )
-    return overlay.across.mean(grad.to_dense()._value if isinstance(grad, Tensor) else grad)
+    if tensor._storage in overlay.across.averaged:
+        return overlay.across.mean(grad.to_dense()._value if isinstance(grad, Tensor) else grad)
+    if overlay.across.crosses:
+        return grad  # `rows.batched` refuses what is of one process
+    raise NotImplementedError(
+        "a compiled function of several processes with tensors of each, whose result is differentiated by a tensor "
+        f"of shape {list(tensor.shape)} that is on the devices of all: only parameters of a module under "
+        "DistributedDataParallel have the mean of the gradients. Or give global tensors (DTensor.from_local)"
+    )
 
 
 def _form(aval: Any) -> tuple[Any, Any]:
