@@ -91,7 +91,9 @@ def compare(text: str, again: bool = False) -> None:
     mark = _mark(text)
     if jax.process_count() == 1 or (mark in _same and not again):
         return
-    found = everywhere(f"{'a' if again else 'the first'} call of a compiled program", mark + caller().encode())
+    found = everywhere(
+        f"{'a' if again else 'the first'} call of a compiled program", mark + caller().encode()
+    )
     other = next((rank for rank, theirs in enumerate(found) if theirs[:_SIZE] != found[0][:_SIZE]), None)
     if other is None:
         _same.add(mark)

@@ -187,8 +187,12 @@ def of_all(
     kinds = _kinds(cells, names, arrays, arguments, live, across.crosses)
     drawn = {id(array) for _, array in overlay.draws}
     bits = [_ANY if id(c) in drawn else 0 for c in closed.consts]
-    bits += [_FIRST << k if kind in ("row", "split") else _ALL * (kind == "global") for k, kind in enumerate(kinds)]
-    making = _MadeOf(across.crosses, _ANY | sum(_FIRST << k for k, kind in enumerate(kinds) if kind == "split"))
+    bits += [
+        _FIRST << k if kind in ("row", "split") else _ALL * (kind == "global") for k, kind in enumerate(kinds)
+    ]
+    making = _MadeOf(
+        across.crosses, _ANY | sum(_FIRST << k for k, kind in enumerate(kinds) if kind == "split")
+    )
     made_of = making.outputs(jaxpr, bits)
     targets = _targets(draft, arguments)
     changes = {i: change for i, change in _changes(draft, across, targets).items() if made_of[i] & ~_ALL}
@@ -407,7 +411,9 @@ def _spread(
         for i in within:
             found[i] = lax.psum(found[i].astype(kind), PROCESS) > 0
         if watched:
-            found.insert(flag, jnp.zeros((), bool) if crosses else differ(*[values[k] for k in watched], *index)[0])
+            found.insert(
+                flag, jnp.zeros((), bool) if crosses else differ(*[values[k] for k in watched], *index)[0]
+            )
         return [found[i] for i in at]
 
     def differ(*values: Any) -> list[Any]:

@@ -28,6 +28,7 @@ from .._tensor.node import FREED, AccumulateGrad, Extras, Hooks, Node, accumulat
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
 from ..autograd._engine import at_edges
+from ..autograd._hooks import remake
 
 if TYPE_CHECKING:
     from .draft import Draft
@@ -98,7 +99,7 @@ class Stage:
             self.extras = Extras()
             self.extras.pre_hooks, self.extras.post_hooks = _copy(given.pre_hooks), _copy(given.post_hooks)
             self.extras.tensor_hooks = {k: Hooks(hooks) for k, hooks in (given.tensor_hooks or {}).items()}
-            given.retained = None  # tensors of the call will say that again
+            given.retained = given.remaking = None  # tensors of the call will say that again; the walk has done that
         return given
 
 
@@ -483,6 +484,7 @@ def _trace_part(
     def backward(grads: list[Any]) -> list[Any]:
         if node is not None and _is_exact(node):
             given = dict(zip([place for place, _ in there], grads, strict=True))
+            remake(node, [given.get(place) for place in places])
             found = node.apply([given.get(place) for place in places])
             found = [None if end is None else g for g, end in zip(found, targets, strict=True)]
         else:
@@ -497,6 +499,8 @@ def _trace_part(
     extras, hidden = (None, None) if node is None else (node.extras, node)
     if hidden is not None:
         hidden.extras = None
+        if extras is not None and extras.remaking:
+            hidden.remaking = extras.remaking
     try:
         closed = jax.make_jaxpr(backward)([aval for _, aval in there])
         stage.errors = [unknown(check) for check in overlay.checks or ()]

@@ -230,7 +230,7 @@ class _Frame:
         self.metadata = [_metadata(node) for node in nodes]
         self.nodes = [weakref.ref(node) for node in nodes]
         for node in nodes:
-            node.register_prehook(self.before)
+            node.remake_by(self.before)
             for name in _SAVED:
                 if hasattr(node, name):
                     setattr(node, name, None)
