@@ -30,7 +30,7 @@ from .._base import agreement, inside, meshes
 from .._base.jaxprs import is_literal, pruned, uses, walk
 from .._base.meshes import PROCESS
 from .._tensor.tensor import Tensor
-from .crossings import PART
+from .crossings import ENTER, PART
 from .places import Arguments
 from .rows import Rows, StageRows, axes_of, batched, mapped, of_parts
 
@@ -142,9 +142,9 @@ class _MadeOf:
                 raise NotImplementedError(_NO_BATCH)
             self.left |= ins[0]
             return [_ANY]
+        if eqn.primitive is ENTER and total & _ALL and not total & self.split:
+            raise NotImplementedError(_GLOBAL)
         if PROCESS in axes_of(eqn.params):
-            if self.crosses and name == "all_gather" and total & _ALL and not total & self.split:
-                raise NotImplementedError(_GLOBAL)
             total = 0 if name in _REDUCED else total | _ANY
         elif self.crosses and name == "sharding_constraint":
             total |= _ALL
@@ -152,13 +152,13 @@ class _MadeOf:
 
 
 _NO_BATCH = (
-    "a compiled function of several processes: a fully sharded module returns a tensor with as many rows as the batches "
-    "of all have, which is not made of them, so it is not known whether a process is to have a part of it. Make it "
+    "a compiled function of several processes: a fully sharded module returns a tensor with as many rows as all the "
+    "batches have, which is not made of them, so it is not known whether a process is to have a part of it. Make it "
     "outside of the module"
 )
 _GLOBAL = (
     "a compiled function of several processes: a tensor that is computed of global ones is given to a fully sharded "
-    "module, or gathered, beside tensors of each process. Give the module the batch of this process, make all "
+    "module, which may be all batches or one. Give the module the batch of this process, make all "
     "arguments global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call the function uncompiled"
 )
 # ---------------------------------------------------------------- the program of all
@@ -186,7 +186,7 @@ def of_all(
     used, order = _used(jaxpr, live), order_of(jaxpr)
     kinds = _kinds(cells, names, arrays, arguments, live, across.crosses)
     drawn = {id(array) for _, array in overlay.draws}
-    bits = [_ANY if id(c) in drawn else 0 for c in closed.consts]
+    bits = [_ANY if id(c) in drawn else _ALL * meshes.is_global(c) for c in closed.consts]
     bits += [
         _FIRST << k if kind in ("row", "split") else _ALL * (kind == "global") for k, kind in enumerate(kinds)
     ]

@@ -18,7 +18,7 @@ from jax.interpreters import batching
 from .._base import lowering
 from .._base.meshes import PROCESS
 
-__all__ = ["PART", "Parts", "part", "whole"]
+__all__ = ["ENTER", "PART", "Parts", "entering", "part", "whole"]
 
 
 class Parts(NamedTuple):
@@ -31,6 +31,11 @@ class Parts(NamedTuple):
 
     order: tuple[int, ...]
     of: tuple[int, ...]
+
+
+def entering(value: Any) -> Any:
+    """A value of this process, of which a part of what all have is made."""
+    return ENTER.bind(value)
 
 
 def whole(value: Any, parts: Parts) -> Any:
@@ -46,7 +51,7 @@ def part(value: Any, parts: Parts) -> Any:
     return PART.bind(value, lax.axis_index(PROCESS), of=parts.of)
 
 
-PART = Primitive("part_of_process")
+ENTER, PART = Primitive("enters_whole"), Primitive("part_of_process")
 
 
 def _rows(value: Any, count: int) -> Any:
@@ -77,6 +82,8 @@ def _of_all(arrays: Any, axes: Any, *, of: tuple[int, ...]) -> Any:
     return (rows if of == (*range(count),) else rows[np.array(of)]), 0
 
 
+ENTER.def_abstract_eval(lambda value: value)
+lowering.define(ENTER, lambda value: value)
 PART.def_abstract_eval(_shape)
 lowering.define(PART, _formula)
 batching.primitive_batchers[PART] = _of_all

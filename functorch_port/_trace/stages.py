@@ -99,7 +99,9 @@ class Stage:
             self.extras = Extras()
             self.extras.pre_hooks, self.extras.post_hooks = _copy(given.pre_hooks), _copy(given.post_hooks)
             self.extras.tensor_hooks = {k: Hooks(hooks) for k, hooks in (given.tensor_hooks or {}).items()}
-            given.retained = given.remaking = None  # tensors of the call will say that again; the walk has done that
+            given.retained = given.remaking = (
+                None  # tensors of the call will say that again; the walk has done that
+            )
         return given
 
 

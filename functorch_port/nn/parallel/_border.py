@@ -73,16 +73,13 @@ def _parts_of(sharding: NamedSharding) -> crossings.Parts:
     if sum(holders, ()) != (*range(sum(map(len, holders))),):
         raise NotImplementedError(
             f"a compiled function of several processes, and a mesh {dict(sharding.mesh.shape)} on which the rows of a "
-            f"process do not lie beside each other. {_INSTEAD}"
+            f"process do not lie beside each other: give the devices in another order. {_OR}"
         )
     of = {process: k for k, processes in enumerate(holders.values()) for process in processes}
     return crossings.Parts(tuple(ps[0] for ps in holders.values()), tuple(of[p] for p in sorted(of)))
 
 
-_INSTEAD = (
-    "Give the devices in the order of the processes, make tensors global before the call with "
-    "DTensor.from_local(x, mesh, [Shard(0)]), or call the model uncompiled"
-)
+_OR = "Or make tensors global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call the model uncompiled"
 
 
 def check_group(group: Any, name: str) -> None:
@@ -226,10 +223,11 @@ def _whole(value: Any, sharding: NamedSharding) -> Any:
 
 def _part(value: Any, sharding: NamedSharding, times: int = 1) -> Any:
     """What a process has of an array, where that lies so."""
-    value = placed.brought(value, sharding)
-    part = crossings.part(value, _parts_of(sharding)) if tracing.overlay else placed.local_part(value)
-    part = part if times == 1 else part * np.asarray(times, part.dtype)
-    return part if tracing.overlay else executor.current.place(part)
+    if tracing.overlay:
+        part = crossings.part(value, _parts_of(sharding))
+        return part if times == 1 else part * np.asarray(times, part.dtype)
+    part = placed.local_part(placed.brought(value, sharding))
+    return executor.current.place(part if times == 1 else part * np.asarray(times, part.dtype))
 
 
 def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int = 1) -> Tensor:
@@ -245,7 +243,8 @@ def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int
     if not tracing.overlay:  # there the program, which shows the shapes, is compared
         _check_equal(tuple(tensor.shape))
     edge = _edge_of(tensor)
-    out = wrap(placed.Placed(_whole(tensor._look(), sharding), sharding, mesh))
+    value = crossings.entering(tensor._look()) if tracing.overlay else tensor._look()
+    out = wrap(placed.Placed(_whole(value, sharding), sharding, mesh))
     if edge is not None:
         out._requires_grad, out._grad_fn = True, JoinedBackward(edge, sharding, times)
     return out
@@ -327,15 +326,17 @@ def _begin(mesh: Mesh) -> None:
     if overlay.transforms or not overlay.local or overlay.symbols is not None:
         raise NotImplementedError(
             f"{told} a transform (torch.func), functionalize, or a function with dynamic=True: compile the whole step "
-            f"with fixed sizes. {_INSTEAD}"
+            f"with fixed sizes. {_OR}"
         )
     if inside.top_trace(None) is not overlay.top:
-        raise NotImplementedError(f"{told} cond, while_loop, scan or map of a compiled function. {_INSTEAD}")
+        raise NotImplementedError(
+            f"{told} cond, while_loop, scan or map of a compiled function. Call the model outside of it. {_OR}"
+        )
     of_processes = meshes.of_processes(devices)
     if devices != [*of_processes.devices.flat]:
         raise NotImplementedError(
             f"{told} a compiled function, and a mesh {dict(mesh.shape)} whose devices are not in the order of the "
-            f"processes. {_INSTEAD}"
+            f"processes: give them so. {_OR}"
         )
     if overlay.across is None:
         overlay.across = Across(of_processes)
