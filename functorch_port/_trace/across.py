@@ -12,6 +12,7 @@ these as it likes, so that program is made by `jax.vmap` (see `crossings`), and 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from .._array import placed
 from .._array.storage import Storage
 from .._base import agreement, inside, meshes
 from .._base.jaxprs import is_literal, pruned, uses, walk
-from .._base.meshes import PROCESS
+from .._base.meshes import OWN, PROCESS
 from .._tensor.tensor import Tensor
 from .crossings import ENTER, PART
 from .places import Arguments
@@ -218,13 +219,20 @@ def of_all(
         own = {i for cell, i, _ in draft.cells if not placed.is_shared(cell)}
         kept |= {i for i, bits in enumerate(made_of) if bits & _ALL and not is_row[i] and i not in own}
     outs = ["kept" if i in kept else "row" if row else "same" for i, row in enumerate(is_row)]
-    new = _spread(
-        overlay, closed, across, kinds, used, order, is_row, outs, changes, within, drawn, watched, flag
-    )
+    new = _spread(overlay, closed, across, kinds, used, order, is_row, changes, within, drawn, watched, flag)
     tensors = [None if kind == "made" else _tensor(kind, what, arguments) for kind, what in draft.boundary]
     is_global = [t is not None and _is_of_all(t) for t in tensors]
+    boundary = [None if t is None else placed.sharding_of(t._storage) for t in tensors]
     for stage in draft.stages:
-        stage.rows = StageRows(mesh, [is_row[i] for i in stage.residuals], is_global, across.crosses)
+        stage.rows = StageRows(
+            mesh, [is_row[i] for i in stage.residuals], is_global, boundary if across.crosses else None
+        )
+    shardings = None
+    if across.crosses:  # JAX could not name some of those that XLA chooses
+        shardings = [
+            _where(mesh, aval.shape, targets.get(i), is_row[i], outs[i])
+            for i, aval in enumerate(new.out_avals)
+        ]
     return new, Rows(
         mesh,
         kinds,
@@ -233,8 +241,19 @@ def of_all(
         _text(closed, used, drawn),
         {k: _name(k, cells, names) for k in (*shared, *numbers) if live[k]},
         flag,
-        across.crosses,
+        shardings,
     )
+
+
+def _where(mesh: Mesh, shape: Sequence[int], target: Storage | None, is_row: bool, out: str) -> NamedSharding:
+    """Where an output is to lie."""
+    if target is not None:
+        return placed.sharding_of(target)  # type: ignore[return-value]
+    axes = ((PROCESS,),) if is_row else () if out == "same" else ((PROCESS, OWN), (PROCESS,))
+    for names in axes:
+        if shape and shape[0] % math.prod(mesh.shape[name] for name in names) == 0:
+            return NamedSharding(mesh, PartitionSpec(names))
+    return NamedSharding(mesh, PartitionSpec())
 
 
 def _is_of_all(tensor: Tensor) -> bool:
@@ -381,7 +400,6 @@ def _spread(
     used: Sequence[int],
     order: Sequence[int],
     is_row: Sequence[bool],
-    outs: Sequence[str],
     changes: dict[int, Callable[[Any], Any]],
     within: range,
     drawn: set[int],
@@ -426,7 +444,6 @@ def _spread(
 
     at = sorted(range(len(order)), key=order.__getitem__)
     run = over(mesh, one, [*[True] * len(draws), *(enters[k] for k in used)], [is_row[i] for i in at])
-    everywhere = NamedSharding(mesh, PartitionSpec())
 
     def whole(*given: Any) -> list[Any]:
         inputs = given[len(draws) :]
@@ -435,9 +452,6 @@ def _spread(
         if crosses and watched:  # XLA would take for granted that they are the same
             each = mapped(mesh, differ, [False] * len(watched), [False])
             (found[flag],) = each(*[inputs[k] for k in watched])
-        for i, out in enumerate(outs):
-            if crosses and out == "same":
-                found[i] = lax.with_sharding_constraint(found[i], everywhere)
         return found
 
     def aval(kind: Any, row: bool) -> Any:

@@ -36,7 +36,8 @@ class Rows:
         text: tells this program from others.
         shared: the names of the inputs that are to be the same in all processes, by position.
         flag: which output says whether those that are small differ; -1 if none does.
-        crosses: whether the rows of all are computed with together: then their sizes must be the same at every call.
+        shardings: of the outputs, if the rows of all are computed with together; then their sizes must be the same at
+            every call.
     """
 
     def __init__(
@@ -48,10 +49,10 @@ class Rows:
         text: str = "",
         shared: dict[int, str] | None = None,
         flag: int = -1,
-        crosses: bool = False,
+        shardings: Sequence[NamedSharding] | None = None,
     ) -> None:
         self.mesh, self.ins, self.outs, self.order, self.text = mesh, ins, outs, order, text
-        self.shared, self.flag, self.crosses = shared or {}, flag, crosses
+        self.shared, self.flag, self.shardings = shared or {}, flag, shardings
         #: the latest flags
         self.flags: list[Any] = []
         self.agreed = False
@@ -61,15 +62,16 @@ class Rows:
         shared = {k: self.shared[i] for k, i in enumerate(ins) if i in self.shared}
         kinds = [*(self.ins[i] for i in ins), *["row"] * draws]
         flag = outs.index(self.flag) if self.flag >= 0 else -1
-        kept = [self.outs[i] for i in outs]
-        return Rows(self.mesh, kinds, kept, (), self.text, shared, flag, self.crosses)
+        kept, shardings = [self.outs[i] for i in outs], self.shardings and [self.shardings[i] for i in outs]
+        return Rows(self.mesh, kinds, kept, (), self.text, shared, flag, shardings)
 
     def enter(self, values: Sequence[Any], start: int) -> list[Any]:
         """Inputs of the program, those from ``start`` on, for values of a call."""
         found = [self.entered(v, kind) for v, kind in zip(values, self.ins[start:], strict=True)]
         is_new = not self.agreed or settings.get("AGREE") == "always"
-        if is_new or self.crosses:
-            agreement.compare(self.text, self.crosses)
+        crosses = self.shardings is not None
+        if is_new or crosses:
+            agreement.compare(self.text, crosses)
         if is_new:
             of = "{}, of a compiled function".format
             agreement.check({of(name): [values[k - start]] for k, name in self.shared.items()})
@@ -120,13 +122,17 @@ class StageRows:
         mesh: the devices, a row for each process.
         residuals: which of them are rows.
         is_global: which of the tensors at the program's boundary are on the devices of all.
-        crosses: as that of `Rows`.
+        shardings: those of these tensors, if the rows of all are computed with together.
     """
 
     def __init__(
-        self, mesh: Mesh, residuals: Sequence[bool], is_global: Sequence[bool], crosses: bool = False
+        self,
+        mesh: Mesh,
+        residuals: Sequence[bool],
+        is_global: Sequence[bool],
+        shardings: Sequence[NamedSharding | None] | None = None,
     ) -> None:
-        self.mesh, self.residuals, self.is_global, self.crosses = mesh, residuals, is_global, crosses
+        self.mesh, self.residuals, self.is_global, self.shardings = mesh, residuals, is_global, shardings
 
     def backward(self, stage: Any, walk_back: Callable[..., Any]) -> Callable[..., Any]:
         """`Stage.backward` for a walk of one process."""
@@ -136,12 +142,14 @@ class StageRows:
 
         def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> Any:
             entered = [rows.entered(g, "row") for g in grads]
-            made = [not is_same for is_same, there in zip(same, stage.reached, strict=True) if there]
+            reached = [k for k, there in enumerate(stage.reached) if there]
+            made = [not same[k] for k in reached]
             is_own = tuple([not meshes.is_global(g) for g in grads])
             program = programs.get((given, is_own))
             if program is None:
+                shardings = self._shardings([stage.edges[k] for k in reached], made, len(stage.errors))
                 program = programs[given, is_own] = self._program(
-                    walk_back, given, is_own, made, len(stage.errors)
+                    walk_back, given, is_own, made, len(stage.errors), shardings
                 )
             with tracing.x64():
                 found = memory.run(program, (residuals, entered))
@@ -154,10 +162,26 @@ class StageRows:
 
         return backward
 
+    def _shardings(self, edges: Sequence[Any], made: Sequence[bool], flags: int) -> Any:
+        """Those of the gradients and flags; None if XLA may choose."""
+        if self.shardings is None:
+            return None
+        row, everywhere = NamedSharding(self.mesh, _ROWS), NamedSharding(self.mesh, _ALL)
+        whole = [
+            None if is_row else self.shardings[edge[1]] for edge, is_row in zip(edges, made, strict=True)
+        ]
+        return [*(row if is_row else at for at, is_row in zip(whole, made)), *[everywhere] * flags]
+
     def _program(
-        self, walk_back: Callable[..., Any], given: Any, is_own: Any, made: Sequence[bool], flags: int
+        self,
+        walk_back: Callable[..., Any],
+        given: Any,
+        is_own: Any,
+        made: Sequence[bool],
+        flags: int,
+        shardings: Any,
     ) -> Any:
-        parts, crosses = len(self.residuals), self.crosses
+        parts, crosses = len(self.residuals), shardings is not None
 
         def one(*values: Any) -> list[Any]:
             of_one = lambda *v: walk_back(list(v[:parts]), list(v[parts:]), given)
@@ -171,7 +195,7 @@ class StageRows:
 
         over = batched if crosses else mapped
         run = over(self.mesh, one, [*self.residuals, *is_own], [*made, *[False] * flags])
-        return jax.jit(lambda residuals, grads: run(*residuals, *grads))
+        return jax.jit(lambda residuals, grads: run(*residuals, *grads), out_shardings=shardings)
 
 
 def _on_all(value: Any, sharding: NamedSharding) -> Any:

@@ -79,7 +79,10 @@ def _parts_of(sharding: NamedSharding) -> crossings.Parts:
     return crossings.Parts(tuple(ps[0] for ps in holders.values()), tuple(of[p] for p in sorted(of)))
 
 
-_OR = "Or make tensors global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call the model uncompiled"
+_OR = (
+    "Or make tensors global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call the model without "
+    "compile"
+)
 
 
 def check_group(group: Any, name: str) -> None:
