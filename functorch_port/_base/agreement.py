@@ -8,6 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -195,18 +196,23 @@ def check(values: Mapping[str, Iterable[Any]]) -> None:
 _same: set[bytes] = set()
 
 
-def compare(text: str) -> None:
+@lru_cache(64)
+def _mark(text: str) -> bytes:
+    return digest([text])
+
+
+def compare(text: str, again: bool = False) -> None:
     """Refuse a program, given by its text, where other processes are about to run another one.
 
-    One that all have run is not compared again: a process may trace it once more.
+    One that all have run is not compared again: a process may trace it once more. But it is with ``again``.
 
     Raises:
         RuntimeError: they are.
     """
-    mark = digest([text])
-    if jax.process_count() == 1 or mark in _same:
+    mark = _mark(text)
+    if jax.process_count() == 1 or (mark in _same and not again):
         return
-    found, other, difference = _met("the first call of a compiled program", text)
+    found, other, difference = _met(f"{'a' if again else 'the first'} call of a compiled program", text)
     if not other:
         _same.add(mark)
         return

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jax
+
 from .modes import OfThread
 
 __all__ = ["state"]
@@ -28,10 +30,17 @@ class _State(OfThread):
         """Refuse sequences of shape (T, N, E) that were joined along T.
 
         Raises:
-            NotImplementedError: they were.
+            NotImplementedError: they were, or a trace cannot tell.
         """
-        shape = sequences.shape
-        part = sequences._look().sharding.shard_shape(shape) if self.joined and len(shape) == 3 else shape
+        shape, value = sequences.shape, sequences._look()
+        if not self.joined or len(shape) != 3:
+            return
+        if isinstance(value, jax.core.Tracer):
+            raise NotImplementedError(
+                f"{name}(batch_first=False) of fully sharded parameters in several processes, in a compiled function, "
+                "which cannot tell whether dimension 0 is the sequence: have batch_first=True"
+            )
+        part = value.sharding.shard_shape(shape)
         if part[0] < shape[0] and part[1] == shape[1]:
             raise NotImplementedError(
                 f"{name}(batch_first=False) of fully sharded parameters in several processes: the batches of all were "

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from .._array import placed, together, tracing
-from .._base import meshes
+from .._base import contexts, meshes
 from .._tensor import grad_mode
 from .._tensor.node import Node
 from .._tensor.tensor import Tensor, wrap
@@ -24,7 +24,7 @@ def is_own(tensor: Tensor) -> bool:
     if jax.process_count() == 1:
         return False
     if tracing.overlay:
-        return tracing.overlay.across is not None
+        return tracing.overlay.across is not None and not contexts.state.joined
     return not placed.is_shared(tensor._storage) and not meshes.is_global(tensor._storage.aval())
 
 

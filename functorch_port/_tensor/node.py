@@ -89,7 +89,7 @@ class Hooks(OrderedDict):
 class Extras:
     """What only few nodes have: hooks, tensors that retain their gradient or are packed, the user's notes."""
 
-    __slots__ = ("metadata", "packed", "post_hooks", "pre_hooks", "retained", "tensor_hooks")
+    __slots__ = ("metadata", "packed", "post_hooks", "pre_hooks", "remaking", "retained", "tensor_hooks")
 
     def __init__(self) -> None:
         self.pre_hooks: Hooks | None = None
@@ -99,10 +99,13 @@ class Extras:
         self.metadata: dict[str, Any] | None = None
         #: by position what stands for tensors that the node saved (see `packing`)
         self.packed: dict[int, Any] | None = None
+        #: called with the gradients before the node runs, to make again what it let go of
+        self.remaking: tuple[Callable[..., Any], ...] | None = None
 
     def watched(self) -> bool:
-        """Whether somebody wants to see what passes through the node, or what it saved."""
-        return bool(self.pre_hooks or self.post_hooks or self.tensor_hooks or self.retained or self.packed)
+        """Whether somebody wants to see what passes through the node, or what it saved, or is to make that again."""
+        hooks = self.pre_hooks or self.post_hooks or self.tensor_hooks
+        return bool(hooks or self.retained or self.packed or self.remaking)
 
 
 def _extra(name: str) -> Any:
@@ -146,7 +149,7 @@ class Node:
 
     pre_hooks, post_hooks = _extra("pre_hooks"), _extra("post_hooks")
     tensor_hooks, retained = _extra("tensor_hooks"), _extra("retained")
-    _metadata, packed = _extra("metadata"), _extra("packed")
+    _metadata, packed, remaking = _extra("metadata"), _extra("packed"), _extra("remaking")
 
     def name(self) -> str:
         """PyTorch's name of the node, such as ``AddmmBackward0``."""
@@ -175,6 +178,12 @@ class Node:
         if self.pre_hooks is None:
             self.pre_hooks = Hooks()
         return self.pre_hooks.add(fn)
+
+    def remake_by(self, fn: Callable[..., Any]) -> None:
+        """Call ``fn(grad_outputs)`` before the node runs, to make again what it let go of. That is no hook: nobody
+        watches, and in a compiled function it is a part of the walk.
+        """
+        self.remaking = (*(self.remaking or ()), fn)
 
     def hooks_of(self, number: int) -> Hooks:
         """The tensor hooks of output ``number``."""

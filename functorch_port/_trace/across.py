@@ -5,10 +5,14 @@ process runs it: with the sizes of that process. `of_all` makes of the trace a p
 `jax.shard_map`. What a process has for itself is a row of a global array there (`Rows`). What is placed on the devices
 of all is the same in all, and has to stay so: `_made_of` follows each value through the program, and what would make it
 differ is refused.
+
+A function that calls a fully sharded module computes with tensors that are split over the processes, too. XLA splits
+these as it likes, so that program is made by `jax.vmap` (see `crossings`), and values are refused as above.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,16 +23,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._array import placed
 from .._array.storage import Storage
 from .._base import agreement, inside, meshes
 from .._base.jaxprs import is_literal, pruned, uses, walk
-from .._base.meshes import PROCESS
+from .._base.meshes import OWN, PROCESS
 from .._tensor.tensor import Tensor
+from .crossings import ENTER, PART
 from .places import Arguments
-from .rows import Rows, StageRows, axes_of, mapped, of_parts
+from .rows import Rows, StageRows, axes_of, batched, mapped, of_parts
 
 if TYPE_CHECKING:
     from .draft import Draft
@@ -49,12 +54,14 @@ class Across:
         averaged: Storages whose gradients are means over the processes; and whether they are to be that now.
         first: those that get what the first process has for them.
         partial: tensors whose gradient is no mean yet.
+        crosses: whether tensors of each become parts of tensors that are split over all (see `crossings`).
     """
 
     mesh: Mesh
     averaged: dict[Storage, bool] = field(default_factory=dict)
     first: dict[Storage, None] = field(default_factory=dict)
     partial: set[Tensor] = field(default_factory=set)
+    crosses: bool = False
 
     def mean(self, value: Any) -> Any:
         """The mean of what the processes have."""
@@ -104,25 +111,57 @@ _INPUTS = (
 # ---------------------------------------------------------------- which values are the same
 
 
-#: the bit of what differs between processes in any case
-_ANY = 1
+#: the bits of what differs between processes in any case, and of what is made of tensors of all; then those of inputs
+_ANY, _ALL, _FIRST = 1, 2, 4
 
 
-def _made_of(jaxpr: Any, bits: Sequence[int]) -> list[int]:
-    """Of which inputs of single processes each output is made: bits, from those of constants and inputs."""
+class _MadeOf:
+    """Of what each value of a program is made: bits.
 
-    def rule(eqn: Any, ins: list[int]) -> list[int]:
-        name, is_over = eqn.primitive.name, PROCESS in axes_of(eqn.params)
+    Attributes:
+        crosses: whether values of each process become parts of what all have.
+        split: the bits of what is of a process for good: arguments, and draws.
+        left: the bits of what became a part again.
+    """
+
+    def __init__(self, crosses: bool, split: int) -> None:
+        self.crosses, self.split, self.left = crosses, split, 0
+
+    def outputs(self, jaxpr: Any, bits: Sequence[int]) -> list[int]:
+        """Those of the outputs, from those of constants and inputs."""
+        return walk(jaxpr, bits, self._rule, lambda value, aval: 0)
+
+    def _rule(self, eqn: Any, ins: list[int]) -> list[int]:
+        name = eqn.primitive.name
         if name == "optimization_barrier":
             return ins
-        total = _ANY if is_over and name not in _REDUCED else 0
-        for bits in () if is_over and name in _REDUCED else ins:
+        total = 0
+        for bits in ins:
             total |= bits
+        if eqn.primitive is PART:
+            if not ins[0] & _ALL and max(eqn.params["of"]):
+                raise NotImplementedError(_NO_BATCH)
+            self.left |= ins[0]
+            return [_ANY]
+        if eqn.primitive is ENTER and total & _ALL and not total & self.split:
+            raise NotImplementedError(_GLOBAL)
+        if PROCESS in axes_of(eqn.params):
+            total = 0 if name in _REDUCED else total | _ANY
+        elif self.crosses and name == "sharding_constraint":
+            total |= _ALL
         return [total] * len(eqn.outvars)
 
-    return walk(jaxpr, bits, rule, lambda value, aval: 0)
 
-
+_NO_BATCH = (
+    "a compiled function of several processes: a fully sharded module returns a tensor with as many rows as all the "
+    "batches have, which is not made of them, so it is not known whether a process is to have a part of it. Make it "
+    "outside of the module"
+)
+_GLOBAL = (
+    "a compiled function of several processes: a tensor that is computed of global ones is given to a fully sharded "
+    "module, which may be all batches or one. Give the module the batch of this process, make all "
+    "arguments global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call the function uncompiled"
+)
 # ---------------------------------------------------------------- the program of all
 
 
@@ -146,17 +185,22 @@ def of_all(
     jaxpr, live = pruned(closed.jaxpr)
     closed = closed.replace(jaxpr=jaxpr)
     used, order = _used(jaxpr, live), order_of(jaxpr)
-    kinds = _kinds(cells, names, arrays, arguments, live)
+    kinds = _kinds(cells, names, arrays, arguments, live, across.crosses)
     drawn = {id(array) for _, array in overlay.draws}
-    bits = [_ANY if id(c) in drawn else 0 for c in closed.consts]
-    bits += [2 << k if kind in ("row", "split") else 0 for k, kind in enumerate(kinds)]
-    made_of = _made_of(jaxpr, bits)
+    bits = [_ANY if id(c) in drawn else _ALL * meshes.is_global(c) for c in closed.consts]
+    bits += [
+        _FIRST << k if kind in ("row", "split") else _ALL * (kind == "global") for k, kind in enumerate(kinds)
+    ]
+    making = _MadeOf(
+        across.crosses, _ANY | sum(_FIRST << k for k, kind in enumerate(kinds) if kind == "split")
+    )
+    made_of = making.outputs(jaxpr, bits)
     targets = _targets(draft, arguments)
-    changes = {i: change for i, change in _changes(draft, across, targets).items() if made_of[i]}
-    shared = _shared(draft, made_of, cells, kinds, targets, changes)
+    changes = {i: change for i, change in _changes(draft, across, targets).items() if made_of[i] & ~_ALL}
+    shared = _shared(draft, made_of, cells, kinds, targets, changes, making.left)
     for k in shared:
         kinds[k] = "same"
-    same = sum(2 << k for k in shared)
+    same = _ALL | sum(_FIRST << k for k in shared)
     is_row = [bool(bits & ~same) and i not in targets for i, bits in enumerate(made_of)]
     within = range(0) if draft.within is None else range(draft.within.index, len(made_of))
     for i in within:
@@ -171,20 +215,50 @@ def of_all(
         if draft.within is not None:
             draft.within.index += 1
     kept = {*targets, *(i for stage in draft.stages for i in stage.residuals)}
-    new = _spread(overlay, closed, mesh, kinds, used, order, is_row, changes, within, drawn, watched, flag)
+    if across.crosses:
+        own = {i for cell, i, _ in draft.cells if not placed.is_shared(cell)}
+        kept |= {i for i, bits in enumerate(made_of) if bits & _ALL and not is_row[i] and i not in own}
+    outs = ["kept" if i in kept else "row" if row else "same" for i, row in enumerate(is_row)]
+    new = _spread(overlay, closed, across, kinds, used, order, is_row, changes, within, drawn, watched, flag)
     tensors = [None if kind == "made" else _tensor(kind, what, arguments) for kind, what in draft.boundary]
-    is_global = [t is not None and placed.sharding_of(t._storage) is not None for t in tensors]
+    is_global = [t is not None and _is_of_all(t) for t in tensors]
+    boundary = [None if t is None else placed.sharding_of(t._storage) for t in tensors]
     for stage in draft.stages:
-        stage.rows = StageRows(mesh, [is_row[i] for i in stage.residuals], is_global)
+        stage.rows = StageRows(
+            mesh, [is_row[i] for i in stage.residuals], is_global, boundary if across.crosses else None
+        )
+    shardings = None
+    if across.crosses:  # JAX could not name some of those that XLA chooses
+        shardings = [
+            _where(mesh, aval.shape, targets.get(i), is_row[i], outs[i])
+            for i, aval in enumerate(new.out_avals)
+        ]
     return new, Rows(
         mesh,
         kinds,
-        ["kept" if i in kept else "row" if row else "same" for i, row in enumerate(is_row)],
+        outs,
         order,
         _text(closed, used, drawn),
         {k: _name(k, cells, names) for k in (*shared, *numbers) if live[k]},
         flag,
+        shardings,
     )
+
+
+def _where(mesh: Mesh, shape: Sequence[int], target: Storage | None, is_row: bool, out: str) -> NamedSharding:
+    """Where an output is to lie."""
+    if target is not None:
+        return placed.sharding_of(target)  # type: ignore[return-value]
+    axes = ((PROCESS,),) if is_row else () if out == "same" else ((PROCESS, OWN), (PROCESS,))
+    for names in axes:
+        if shape and shape[0] % math.prod(mesh.shape[name] for name in names) == 0:
+            return NamedSharding(mesh, PartitionSpec(names))
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def _is_of_all(tensor: Tensor) -> bool:
+    cell = tensor._storage
+    return placed.sharding_of(cell) is not None or meshes.is_global(cell.aval())
 
 
 def _kinds(
@@ -193,6 +267,7 @@ def _kinds(
     arrays: Sequence[int],
     arguments: Arguments,
     live: list[bool],
+    crosses: bool,
 ) -> list[str]:
     kinds = []
     for cell, is_used in zip(cells, live):
@@ -200,7 +275,7 @@ def _kinds(
         if not placed.is_shared(cell) and not meshes.is_global(value):
             kinds.append("split" if cell in arguments.cells else "row")
             continue
-        if value is not None and not value.is_fully_replicated:
+        if value is not None and not value.is_fully_replicated and not crosses:
             raise NotImplementedError(
                 f"{_told(cell)} is split over the processes, and the compiled function computes with tensors of one "
                 "process, too: make these global before the call with DTensor.from_local(x, mesh, [Shard(0)])"
@@ -243,25 +318,36 @@ def _shared(
     kinds: Sequence[str],
     targets: dict[int, Storage],
     changes: dict[int, Any],
+    left: int,
 ) -> list[int]:
     """The inputs of single processes that have to be the same, as values that are the same are made of them."""
     written = {cell: i for cell, i, _ in draft.cells}
-    wanted = [(i, cell) for i, cell in targets.items() if i not in changes]
+    wanted = [(made_of[i], _told(cell) + _AND_WRITTEN) for i, cell in targets.items() if i not in changes]
+    wanted.append((left, _AND_COMPUTED))
     shared: dict[int, None] = {}
     while wanted:
-        i, cell = wanted.pop()
-        own = [k for k in range(len(kinds)) if made_of[i] & (2 << k)]
-        if made_of[i] & _ANY or any(kinds[k] == "split" for k in own):
-            raise NotImplementedError(
-                f"{_told(cell)} is the same in all processes, and would get values of one: reduce them before "
-                "(torch.distributed.all_reduce), or compute them in a module under DistributedDataParallel"
-            )
+        bits, told = wanted.pop()
+        own = [k for k in range(len(kinds)) if bits & (_FIRST << k)]
+        if bits & _ANY or any(kinds[k] == "split" for k in own):
+            raise NotImplementedError(told)
         for k in own:
             if k not in shared:
                 shared[k] = None
                 if cells[k] in written:
-                    wanted.append((written[cells[k]], cells[k]))
+                    wanted.append((made_of[written[cells[k]]], _told(cells[k]) + _AND_WRITTEN))
     return list(shared)
+
+
+_AND_WRITTEN = (
+    " is the same in all processes, and would get values of one: reduce them before (torch.distributed.all_reduce), or "
+    "compute them in a module under DistributedDataParallel, or in a fully sharded one"
+)
+_AND_COMPUTED = (
+    "a compiled function of several processes: what a fully sharded module computes is the same in all, but for the "
+    "batches, and would get values of one. A tensor that has not as many rows as the first argument is not joined with "
+    "those of the others: make it global before the call with DTensor.from_local(x, mesh, [Replicate()]), have it as a "
+    "buffer of the module, or call the function uncompiled"
+)
 
 
 def _told(cell: Storage) -> str:
@@ -309,7 +395,7 @@ def _text(closed: Any, used: Sequence[int], drawn: set[int]) -> str:
 def _spread(
     overlay: Overlay,
     closed: Any,
-    mesh: Mesh,
+    across: Across,
     kinds: Sequence[str],
     used: Sequence[int],
     order: Sequence[int],
@@ -326,7 +412,8 @@ def _spread(
     consts = [
         np.asarray(c) if isinstance(c, jax.Array) and not meshes.is_global(c) else c for c in closed.consts
     ]
-    parts = of_parts(closed)
+    mesh, crosses = across.mesh, across.crosses
+    parts, over = (closed, batched) if crosses else (of_parts(closed), mapped)
 
     def one(*given: Any) -> list[Any]:
         held = list(consts)
@@ -335,14 +422,20 @@ def _spread(
         values: list[Any] = [np.zeros(a.shape, a.dtype) for a in closed.in_avals]  # nothing uses the others
         for k, value in zip(used, given[len(draws) :]):
             values[k] = value
-        found = list(jaxpr_as_fun(parts.replace(consts=held))(*values, given[-1]))
+        index = () if crosses else given[-1:]
+        found = list(jaxpr_as_fun(parts.replace(consts=held))(*values, *index))
         for i, change in changes.items():
             found[i] = change(found[i])
         for i in within:
             found[i] = lax.psum(found[i].astype(kind), PROCESS) > 0
         if watched:
-            found.insert(flag, _differ([values[k] for k in watched], given[-1], mesh.shape[PROCESS], kind))
+            found.insert(
+                flag, jnp.zeros((), bool) if crosses else differ(*[values[k] for k in watched], *index)[0]
+            )
         return [found[i] for i in at]
+
+    def differ(*values: Any) -> list[Any]:
+        return [_differ(values[:-1], values[-1], mesh.shape[PROCESS], kind)]
 
     # that of the gradients: then XLA adds all up in one piece
     kind = jnp.result_type(
@@ -350,11 +443,16 @@ def _spread(
     )
 
     at = sorted(range(len(order)), key=order.__getitem__)
-    run = mapped(mesh, one, [*[True] * len(draws), *(enters[k] for k in used)], [is_row[i] for i in at])
+    run = over(mesh, one, [*[True] * len(draws), *(enters[k] for k in used)], [is_row[i] for i in at])
 
     def whole(*given: Any) -> list[Any]:
-        found = run(*given[: len(draws)], *(given[len(draws) + k] for k in used))
-        return [found[rank] for rank in order]
+        inputs = given[len(draws) :]
+        found = run(*given[: len(draws)], *(inputs[k] for k in used))
+        found = [found[rank] for rank in order]
+        if crosses and watched:  # XLA would take for granted that they are the same
+            each = mapped(mesh, differ, [False] * len(watched), [False])
+            (found[flag],) = each(*[inputs[k] for k in watched])
+        return found
 
     def aval(kind: Any, row: bool) -> Any:
         shape = (mesh.shape[PROCESS], *kind.shape) if row else kind.shape

@@ -112,7 +112,9 @@ def assemble(
     out_order = _sort_outputs(draft, sources.of("donated"), outputs, indices, ranks)
     returned = len(out_order) - len(unread)
     kept = out_order if keep_grads else out_order[:returned]
-    executable = _executable(draft, closed, sources, drawn, kept, places)
+    if rows is not None:
+        rows = rows.moved(sources.positions(), len(drawn), kept)
+    executable = _executable(draft, closed, sources, drawn, kept, places, rows)
     targets = [tensor for tensor, _ in unread]
     if unread and keep_grads:
         _leave_pending(draft, executable, targets, sources, needed)
@@ -154,7 +156,7 @@ def assemble(
         draft.before,
         draft.within,
         None if ends is None else ends.moved(out_order),
-        None if rows is None else rows.moved(sources.positions(), len(drawn), kept),
+        rows,
     )
 
 
@@ -417,6 +419,7 @@ def _executable(
     drawn: list[int],
     out_order: list[int],
     places: dict[int, Any],
+    rows: Rows | None,
 ) -> Executable:
     order, donated = sources.positions(), sources.of("donated")
     total = len(closed.jaxpr.invars)
@@ -468,6 +471,7 @@ def _executable(
         ],
         lowering.compiler_options(closed.jaxpr),
         not draft.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals)),
+        None if rows is None else rows.shardings,
     )
 
 

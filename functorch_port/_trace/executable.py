@@ -27,6 +27,7 @@ class Executable:
         compiler_options: for `jax.jit`.
         is_narrow: whether nothing has 64 bits: then a call does without the context for that, a tenth of a small one's
             time.
+        shardings: of the outputs, where XLA is not to choose them.
         call: the compiled function.
         pending: what computes the gradients that a call leaves out, until somebody has read one.
     """
@@ -40,10 +41,11 @@ class Executable:
         input_avals: Sequence[Any],
         compiler_options: dict[str, Any] | None,
         is_narrow: bool,
+        shardings: Sequence[Any] | None = None,
     ) -> None:
         self.pure, self.jaxpr, self.donated, self.input_avals = pure, jaxpr, donated, input_avals
         self.compiler_options, self.is_narrow = compiler_options, is_narrow
-        self.call = self.donating(jit, 0)
+        self.call = self.donating(jit, 0, **({} if shardings is None else {"out_shardings": shardings}))
         self.jit: Any = self.call.jit
         self.count = len(donated)
         self.pending: Pending | None = None

@@ -18,7 +18,7 @@ from .._base import agreement, memory, meshes, settings
 from .._base.jaxprs import is_literal
 from .._base.meshes import PROCESS
 
-__all__ = ["Rows", "StageRows", "axes_of", "mapped", "of_parts", "own_copies"]
+__all__ = ["Rows", "StageRows", "axes_of", "batched", "mapped", "of_parts", "own_copies"]
 
 _ROWS, _ALL = PartitionSpec(PROCESS), PartitionSpec()
 #: so many calls may run at a time before the flag of the first is waited for
@@ -36,6 +36,8 @@ class Rows:
         text: tells this program from others.
         shared: the names of the inputs that are to be the same in all processes, by position.
         flag: which output says whether those that are small differ; -1 if none does.
+        shardings: of the outputs, if the rows of all are computed with together; then their sizes must be the same at
+            every call.
     """
 
     def __init__(
@@ -47,9 +49,10 @@ class Rows:
         text: str = "",
         shared: dict[int, str] | None = None,
         flag: int = -1,
+        shardings: Sequence[NamedSharding] | None = None,
     ) -> None:
         self.mesh, self.ins, self.outs, self.order, self.text = mesh, ins, outs, order, text
-        self.shared, self.flag = shared or {}, flag
+        self.shared, self.flag, self.shardings = shared or {}, flag, shardings
         #: the latest flags
         self.flags: list[Any] = []
         self.agreed = False
@@ -59,13 +62,17 @@ class Rows:
         shared = {k: self.shared[i] for k, i in enumerate(ins) if i in self.shared}
         kinds = [*(self.ins[i] for i in ins), *["row"] * draws]
         flag = outs.index(self.flag) if self.flag >= 0 else -1
-        return Rows(self.mesh, kinds, [self.outs[i] for i in outs], (), self.text, shared, flag)
+        kept, shardings = [self.outs[i] for i in outs], self.shardings and [self.shardings[i] for i in outs]
+        return Rows(self.mesh, kinds, kept, (), self.text, shared, flag, shardings)
 
     def enter(self, values: Sequence[Any], start: int) -> list[Any]:
         """Inputs of the program, those from ``start`` on, for values of a call."""
         found = [self.entered(v, kind) for v, kind in zip(values, self.ins[start:], strict=True)]
-        if not self.agreed or settings.get("AGREE") == "always":
-            agreement.compare(self.text)
+        is_new = not self.agreed or settings.get("AGREE") == "always"
+        crosses = self.shardings is not None
+        if is_new or crosses:
+            agreement.compare(self.text, crosses)
+        if is_new:
             of = "{}, of a compiled function".format
             agreement.check({of(name): [values[k - start]] for k, name in self.shared.items()})
             self.agreed = True
@@ -119,10 +126,17 @@ class StageRows:
         mesh: the devices, a row for each process.
         residuals: which of them are rows.
         is_global: which of the tensors at the program's boundary are on the devices of all.
+        shardings: those of these tensors, if the rows of all are computed with together.
     """
 
-    def __init__(self, mesh: Mesh, residuals: Sequence[bool], is_global: Sequence[bool]) -> None:
-        self.mesh, self.residuals, self.is_global = mesh, residuals, is_global
+    def __init__(
+        self,
+        mesh: Mesh,
+        residuals: Sequence[bool],
+        is_global: Sequence[bool],
+        shardings: Sequence[NamedSharding | None] | None = None,
+    ) -> None:
+        self.mesh, self.residuals, self.is_global, self.shardings = mesh, residuals, is_global, shardings
 
     def backward(self, stage: Any, walk_back: Callable[..., Any]) -> Callable[..., Any]:
         """`Stage.backward` for a walk of one process."""
@@ -132,11 +146,14 @@ class StageRows:
 
         def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> Any:
             entered = [rows.entered(g, "row") for g in grads]
-            made = [not is_same for is_same, there in zip(same, stage.reached, strict=True) if there]
-            program = programs.get(given)
+            reached = [k for k, there in enumerate(stage.reached) if there]
+            made = [not same[k] for k in reached]
+            is_own = tuple([not meshes.is_global(g) for g in grads])
+            program = programs.get((given, is_own))
             if program is None:
-                program = programs[given] = self._program(
-                    walk_back, given, len(grads), made, len(stage.errors)
+                shardings = self._shardings([stage.edges[k] for k in reached], made, len(stage.errors))
+                program = programs[given, is_own] = self._program(
+                    walk_back, given, is_own, made, len(stage.errors), shardings
                 )
             with tracing.x64():
                 found = memory.run(program, (residuals, entered))
@@ -149,20 +166,40 @@ class StageRows:
 
         return backward
 
+    def _shardings(self, edges: Sequence[Any], made: Sequence[bool], flags: int) -> Any:
+        """Those of the gradients and flags; None if XLA may choose."""
+        if self.shardings is None:
+            return None
+        row, everywhere = NamedSharding(self.mesh, _ROWS), NamedSharding(self.mesh, _ALL)
+        whole = [
+            None if is_row else self.shardings[edge[1]] for edge, is_row in zip(edges, made, strict=True)
+        ]
+        return [*(row if is_row else at for at, is_row in zip(whole, made)), *[everywhere] * flags]
+
     def _program(
-        self, walk_back: Callable[..., Any], given: Any, count: int, made: Sequence[bool], flags: int
+        self,
+        walk_back: Callable[..., Any],
+        given: Any,
+        is_own: Any,
+        made: Sequence[bool],
+        flags: int,
+        shardings: Any,
     ) -> Any:
-        parts = len(self.residuals)
+        parts, crosses = len(self.residuals), shardings is not None
 
         def one(*values: Any) -> list[Any]:
             of_one = lambda *v: walk_back(list(v[:parts]), list(v[parts:]), given)
             closed = jax.make_jaxpr(of_one)(*values[:-1])
-            found = jaxpr_as_fun(of_parts(closed))(*values)
+            if crosses:
+                found = jaxpr_as_fun(closed)(*values[:-1])
+            else:
+                found = jaxpr_as_fun(of_parts(closed))(*values)
             end = len(found) - flags
             return [*found[:end], *(lax.psum(f.astype(jnp.float32), PROCESS) > 0 for f in found[end:])]
 
-        run = mapped(self.mesh, one, [*self.residuals, *[True] * count], [*made, *[False] * flags])
-        return jax.jit(lambda residuals, grads: run(*residuals, *grads))
+        over = batched if crosses else mapped
+        run = over(self.mesh, one, [*self.residuals, *is_own], [*made, *[False] * flags])
+        return jax.jit(lambda residuals, grads: run(*residuals, *grads), out_shardings=shardings)
 
 
 def _on_all(value: Any, sharding: NamedSharding) -> Any:
@@ -227,6 +264,41 @@ def mapped(
         axis_names={PROCESS},
         check_vma=False,
     )
+    return _of_rows(mesh, run, outs)
+
+
+def batched(
+    mesh: Mesh, fn: Callable[..., Any], ins: Sequence[bool], outs: Sequence[bool]
+) -> Callable[..., Any]:
+    """As `mapped`, for a function that computes with what is split over the processes, too: that is no row.
+
+    Raises:
+        NotImplementedError: a result that is to be no row is of one process.
+    """
+    axes = lambda rows: [0 if row else None for row in rows]
+    count = mesh.shape[PROCESS]
+    run = jax.vmap(fn, tuple(axes((*ins, True))), axes(outs), axis_name=PROCESS, axis_size=count)
+
+    def checked(*given: Any) -> list[Any]:
+        try:
+            return run(*given)
+        except ValueError as error:
+            if "out_axes" not in str(error):
+                raise
+            raise NotImplementedError(_OF_ONE) from error
+
+    return _of_rows(mesh, checked, outs)
+
+
+_OF_ONE = (
+    "a compiled function of several processes, whose result is differentiated by a tensor on the devices of all that "
+    "each computes with by itself: use it within the module that was given to fully_shard, or call the function "
+    "uncompiled"
+)
+
+
+def _of_rows(mesh: Mesh, run: Callable[..., Any], outs: Sequence[bool]) -> Callable[..., Any]:
+    """``run`` with the numbers of the processes as last argument, and its rows where they belong."""
     where = NamedSharding(mesh, _ROWS)
 
     def of_rows(*given: Any) -> list[Any]:

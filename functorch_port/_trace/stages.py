@@ -28,6 +28,7 @@ from .._tensor.node import FREED, AccumulateGrad, Extras, Hooks, Node, accumulat
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
 from ..autograd._engine import at_edges
+from ..autograd._hooks import remake
 
 if TYPE_CHECKING:
     from .draft import Draft
@@ -98,7 +99,9 @@ class Stage:
             self.extras = Extras()
             self.extras.pre_hooks, self.extras.post_hooks = _copy(given.pre_hooks), _copy(given.post_hooks)
             self.extras.tensor_hooks = {k: Hooks(hooks) for k, hooks in (given.tensor_hooks or {}).items()}
-            given.retained = None  # tensors of the call will say that again
+            given.retained = given.remaking = (
+                None  # tensors of the call will say that again; the walk has done that
+            )
         return given
 
 
@@ -483,6 +486,7 @@ def _trace_part(
     def backward(grads: list[Any]) -> list[Any]:
         if node is not None and _is_exact(node):
             given = dict(zip([place for place, _ in there], grads, strict=True))
+            remake(node, [given.get(place) for place in places])
             found = node.apply([given.get(place) for place in places])
             found = [None if end is None else g for g, end in zip(found, targets, strict=True)]
         else:
@@ -497,6 +501,8 @@ def _trace_part(
     extras, hidden = (None, None) if node is None else (node.extras, node)
     if hidden is not None:
         hidden.extras = None
+        if extras is not None and extras.remaking:
+            hidden.remaking = extras.remaking
     try:
         closed = jax.make_jaxpr(backward)([aval for _, aval in there])
         stage.errors = [unknown(check) for check in overlay.checks or ()]
@@ -521,13 +527,15 @@ def _arriving(overlay: Overlay, edge: Any, grad: Any) -> Any:
     tensor = overlay.edges.get(edge)
     if grad is None or tensor is None or not placed.is_shared(tensor._storage):
         return grad
-    if tensor._storage not in overlay.across.averaged:
-        raise NotImplementedError(
-            "a compiled function of several processes with tensors of each, whose result is differentiated by a tensor "
-            f"of shape {list(tensor.shape)} that is on the devices of all: only parameters of a module under "
-            "DistributedDataParallel have the mean of the gradients. Or give global tensors (DTensor.from_local)"
-        )
-    return overlay.across.mean(grad.to_dense()._value if isinstance(grad, Tensor) else grad)
+    if tensor._storage in overlay.across.averaged:
+        return overlay.across.mean(grad.to_dense()._value if isinstance(grad, Tensor) else grad)
+    if overlay.across.crosses:
+        return grad  # `rows.batched` refuses what is of one process
+    raise NotImplementedError(
+        "a compiled function of several processes with tensors of each, whose result is differentiated by a tensor "
+        f"of shape {list(tensor.shape)} that is on the devices of all: only parameters of a module under "
+        "DistributedDataParallel have the mean of the gradients. Or give global tensors (DTensor.from_local)"
+    )
 
 
 def _form(aval: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import Tensor
 from ._accumulation import tensor_of
 
-__all__ = ["apply", "call_post_accumulate", "call_pre", "call_tensor_hooks"]
+__all__ = ["apply", "call_post_accumulate", "call_pre", "call_tensor_hooks", "remake"]
 
 
 def call_tensor_hooks(node: Node, grads: list[Any]) -> list[Any]:
@@ -33,8 +33,15 @@ def call_tensor_hooks(node: Node, grads: list[Any]) -> list[Any]:
     return grads
 
 
+def remake(node: Node, grads: Sequence[Any]) -> None:
+    """Make again what the node let go of."""
+    for make in node.remaking or ():
+        make([None if g is None else tensor_of(g) for g in grads])
+
+
 def call_pre(node: Node, grads: list[Any]) -> list[Any]:
     """Hooks before the node runs."""
+    remake(node, grads)
     for hook in list(node.pre_hooks.values()) if node.pre_hooks else ():
         result = hook(tuple(None if g is None else tensor_of(g) for g in grads))
         if result is not None:

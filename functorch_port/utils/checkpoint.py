@@ -205,7 +205,8 @@ class _Frame:
         self.call = (args, kwargs)
         self.context = context
         self.check = check
-        self.around, self.parts = state.around, contexts.state.parts
+        self.around = state.around
+        self.batch = {"parts": contexts.state.parts, "joined": contexts.state.joined}
         self.random = _Random() if preserve else None
         self.autocast = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
         self.nodes: list[Any] = []
@@ -229,7 +230,7 @@ class _Frame:
         self.metadata = [_metadata(node) for node in nodes]
         self.nodes = [weakref.ref(node) for node in nodes]
         for node in nodes:
-            node.register_prehook(self.before)
+            node.remake_by(self.before)
             for name in _SAVED:
                 if hasattr(node, name):
                     setattr(node, name, None)
@@ -260,7 +261,7 @@ class _Frame:
             stack.enter_context(grad_mode.enable_grad())
             stack.enter_context(saved.without_hooks())
             stack.enter_context(state.having(around=self.around, within=True, waits=waits))
-            stack.enter_context(contexts.state.having(parts=self.parts))
+            stack.enter_context(contexts.state.having(**self.batch))
             if self.around is not None:
                 stack.enter_context(self.around())
             since = Node(()).seq

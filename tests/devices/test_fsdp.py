@@ -427,6 +427,24 @@ def test_a_checkpoint_computes_again_with_gathered_parameters(inside: bool, comp
         assert gathered.count("f32[32,24]") + gathered.count("bf16[32,24]") == 4
 
 
+def test_a_compiled_module_whose_result_is_differentiated_outside() -> None:
+    def gradients(change: Any) -> list[Any]:
+        ft.manual_seed(0)
+        inner = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))
+        net = nn.Sequential(inner, nn.Linear(8, 8)).double()
+        run = change(net)
+        for k in range(2):
+            run(ft.ones(8, 8).double() * (k + 1)).square().sum().backward()
+        return [p.grad.numpy() for p in net.parameters()]
+
+    def sharded(net: Any) -> Any:
+        fully_shard(net[0])  # lets go of its parameters after the forward pass
+        return ft.compile(fully_shard(net))
+
+    for mine, alone in zip(gradients(sharded), gradients(lambda net: net), strict=True):
+        np.testing.assert_allclose(mine, alone, 1e-10)
+
+
 @pytest.mark.parametrize("form", ["root", "checkpoint around the root", "checkpoint inside"])
 def test_batch_norm_has_the_statistics_of_each_device(form: str) -> None:
     def gradient(kind: str) -> Any:

@@ -49,23 +49,27 @@ def sharded(net, **options):
     return fully_shard(net, **options)
 
 
-def trained(change, dtype=torch.float64, steps=20, ranks=(), make=torch.optim.AdamW, seed=0):
+def trained(change, dtype=torch.float64, steps=20, ranks=(), make=torch.optim.AdamW, seed=0, run=lambda f: f):
     torch.manual_seed(seed)
     net = change(Net().to(dtype))
     opt = make(net.parameters(), lr=0.01)
     losses = []
-    for i in range(steps):
-        parts = []
-        for rank in ranks:
-            g = torch.Generator().manual_seed(100 * i + rank)
-            parts.append((torch.randint(0, 16, (4, 5), generator=g), torch.randint(0, 6, (4,), generator=g)))
-        x, y = (torch.cat(both) for both in zip(*parts))
+
+    def step(x, y):
         loss = F.cross_entropy(net(x), y)
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 0.5)
         opt.step()
         opt.zero_grad()
-        losses.append(loss.item())
+        return loss
+
+    step = run(step)
+    for i in range(steps):
+        parts = []
+        for rank in ranks:
+            g = torch.Generator().manual_seed(100 * i + rank)
+            parts.append((torch.randint(0, 16, (4, 5), generator=g), torch.randint(0, 6, (4,), generator=g)))
+        losses.append(step(*(torch.cat(both) for both in zip(*parts))).item())
     return net, opt, losses
 
 
@@ -264,7 +268,7 @@ def test_four_processes(job):
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("rows", "columns"))
-hybrid = trained(lambda net: sharded(net, mesh=mesh), steps=3, ranks=[rank])
+hybrid = trained(lambda net: sharded(net, mesh=mesh), steps=3, ranks=[rank], run=torch.compile)
 assert bytes_here(hybrid[0].parameters())[0] * 2 == sum(p.numel() * 8 for p in hybrid[0].parameters())
 
 
@@ -274,7 +278,9 @@ def on_both(net):
     return sharded(net, mesh=mesh["rows"])
 
 
-both = trained(on_both, steps=3, ranks=[mesh.get_local_rank("rows")])
+both, again = (
+    trained(on_both, steps=3, ranks=[mesh.get_local_rank("rows")], run=run) for run in (lambda f: f, torch.compile)
+)
 try:
     fully_shard(nn.Linear(8, 8), mesh=init_device_mesh("cpu", (2,)))
 except NotImplementedError as error:
@@ -287,8 +293,9 @@ for net, x, text in ((lstm, (5, 3, 4), "dimension 0"), (first, (3, 5, 4), ""), (
         assert not text
     except (NotImplementedError, ValueError) as error:
         assert text in str(error), error
-print(json.dumps([told(hybrid[0], hybrid[2]), told(both[0], both[2])]))
+print(json.dumps([told(hybrid[0], hybrid[2]), told(both[0], both[2]), told(again[0], again[2])]))
 """
-    hybrid, both = zip(*job(script, nproc=4).values(), strict=True)
+    hybrid, both, again = zip(*job(script, nproc=4).values(), strict=True)
     compare(hybrid, alone(4, 3))
     compare(both, alone(2, 3))
+    compare(again, alone(2, 3))

@@ -49,7 +49,7 @@ class Regathered:
             if not isinstance(node, OpNode):
                 continue
             if self._replace(node, lambda value: self.marks.get(id(value), value)):
-                node.register_prehook(self.before)
+                node.remake_by(self.before)
                 self.nodes.append(weakref.ref(node))
         self.marks = {}
 

@@ -17,12 +17,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..._array import executor, placed, tracing
-from ..._base import agreement, contexts, memory, meshes
+from ..._base import agreement, contexts, inside, memory, meshes
 from ..._base.tuning import tuning
 from ..._run.opnode import edge_of
 from ..._tensor import grad_mode, tree
 from ..._tensor.node import Edge, Node
 from ..._tensor.tensor import Tensor, wrap
+from ..._trace import crossings
+from ..._trace.across import Across
 from . import _batch
 
 __all__ = [
@@ -31,18 +33,26 @@ __all__ = [
 
 
 def different(mesh: Mesh, axes: Sequence[str]) -> int:
-    """How many different parts the processes have of what is split over axes of a mesh.
+    """How many different parts the processes have of what is split over axes of a mesh (see `_holders`)."""
+    return len(_holders(mesh, tuple(axes)))
+
+
+@lru_cache(tuning.cached_facts)
+def _holders(mesh: Mesh, axes: tuple[str, ...]) -> dict[tuple[int, ...], list[int]]:
+    """The processes that have the same of what is split over axes of a mesh, by the numbers of the parts they have.
 
     Raises:
         NotImplementedError: the parts of two processes overlap.
     """
-    kinds = {*_parts(mesh, tuple(axes)).values()}
-    if sum(map(len, kinds)) > np.prod([mesh.shape[name] for name in axes]):
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for process, parts in sorted(_parts(mesh, axes).items()):
+        holders.setdefault(tuple(sorted(parts)), []).append(process)
+    if sum(map(len, holders)) > np.prod([mesh.shape[name] for name in axes]):
         raise NotImplementedError(
             f"over {', '.join(axes)} of the mesh {dict(mesh.shape)} processes have parts that overlap: make the "
             "mesh so that each process has a part for itself, or several have the same"
         )
-    return len(kinds)
+    return dict(sorted(holders.items()))
 
 
 @lru_cache(tuning.cached_facts)
@@ -56,6 +66,29 @@ def _parts(mesh: Mesh, axes: tuple[str, ...]) -> dict[int, frozenset[int]]:
         for device in row:
             found.setdefault(device.process_index, set()).add(part)
     return {rank: frozenset(parts) for rank, parts in found.items()}
+
+
+@lru_cache(tuning.cached_facts)
+def _parts_of(sharding: NamedSharding) -> crossings.Parts:
+    """How the processes share what lies so.
+
+    Raises:
+        NotImplementedError: the parts of a process do not lie beside each other.
+    """
+    holders = _holders(sharding.mesh, meshes.axes_of((*sharding.spec, None)[0]))
+    if sum(holders, ()) != (*range(sum(map(len, holders))),):
+        raise NotImplementedError(
+            f"a compiled function of several processes, and a mesh {dict(sharding.mesh.shape)} on which the rows of a "
+            f"process do not lie beside each other: give the devices in another order. {_OR}"
+        )
+    of = {process: k for k, processes in enumerate(holders.values()) for process in processes}
+    return crossings.Parts(tuple(ps[0] for ps in holders.values()), tuple(of[p] for p in sorted(of)))
+
+
+_OR = (
+    "Or make tensors global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call the model without "
+    "compile"
+)
 
 
 def check_group(group: Any, name: str) -> None:
@@ -155,6 +188,8 @@ def _summing(mesh: Mesh) -> Any:
 
 def _sum(value: Any, mesh: Mesh) -> Any:
     """The sum of what all processes have, on all devices."""
+    if tracing.overlay:
+        return placed.brought(jax.lax.psum(value, meshes.PROCESS), NamedSharding(mesh, PartitionSpec()))
     own = np.zeros((len(mesh.local_devices), *value.shape), value.dtype)
     own[0] = value
     rows = placed.of_parts(own, NamedSharding(mesh, PartitionSpec(mesh.axis_names)))
@@ -177,7 +212,7 @@ class JoinedBackward(Node):
         self.sharding, self.times = sharding, times
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        return [None if g is None else _local(placed.brought(g, self.sharding), self.times) for g in grads]
+        return [None if g is None else _part(g, self.sharding, self.times) for g in grads]
 
 
 class OwnPartBackward(Node):
@@ -196,15 +231,26 @@ class OwnPartBackward(Node):
         self.sharding, self.share, self.adds = sharding, share, adds
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        return [None if g is None else self._whole(np.asarray(g)) for g in grads]
+        return [None if g is None else self._whole(g if tracing.overlay else np.asarray(g)) for g in grads]
 
-    def _whole(self, grad: np.ndarray) -> Any:
+    def _whole(self, grad: Any) -> Any:
         grad = grad * np.asarray(self.share, grad.dtype)
-        return _sum(grad, self.sharding.mesh) if self.adds else placed.of_parts(grad, self.sharding)  # type: ignore[arg-type]
+        return _sum(grad, self.sharding.mesh) if self.adds else _whole(grad, self.sharding)  # type: ignore[arg-type]
 
 
-def _local(value: Any, times: int = 1) -> Any:
-    part = placed.local_part(value)
+def _whole(value: Any, sharding: NamedSharding) -> Any:
+    """The array that lies so, of which each process has such a part."""
+    if tracing.overlay:
+        return placed.brought(crossings.whole(value, _parts_of(sharding)), sharding)
+    return placed.of_parts(value, sharding)
+
+
+def _part(value: Any, sharding: NamedSharding, times: int = 1) -> Any:
+    """What a process has of an array, where that lies so."""
+    if tracing.overlay:
+        part = crossings.part(value, _parts_of(sharding))
+        return part if times == 1 else part * np.asarray(times, part.dtype)
+    part = placed.local_part(placed.brought(value, sharding))
     return executor.current.place(part if times == 1 else part * np.asarray(times, part.dtype))
 
 
@@ -219,10 +265,13 @@ def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int
         ValueError: the processes have parts of different shapes, dtypes or placements, or of different values where
             they are to be the same.
     """
-    _check_fits(tensor, sharding)
-    out = wrap(placed.Placed(placed.of_parts(tensor._look(), sharding), sharding, mesh))
-    if tensor.requires_grad and grad_mode.state.enabled:
-        out._requires_grad, out._grad_fn = True, JoinedBackward(edge_of(tensor), sharding, times)
+    if not tracing.overlay:  # there the program, which shows the shapes, is compared
+        _check_fits(tensor, sharding)
+    edge = _edge_of(tensor)
+    value = crossings.entering(tensor._look()) if tracing.overlay else tensor._look()
+    out = wrap(placed.Placed(_whole(value, sharding), sharding, mesh))
+    if edge is not None:
+        out._requires_grad, out._grad_fn = True, JoinedBackward(edge, sharding, times)
     return out
 
 
@@ -232,10 +281,20 @@ def own_part(tensor: Tensor, sharding: NamedSharding, share: float = 1.0, adds: 
     Args:
         share, adds: as in `OwnPartBackward`.
     """
-    out = wrap(_local(placed.brought(tensor._value, sharding)))
-    if tensor.requires_grad and grad_mode.state.enabled:
-        out._requires_grad, out._grad_fn = True, OwnPartBackward(edge_of(tensor), sharding, share, adds)
+    edge = _edge_of(tensor)
+    out = wrap(_part(tensor._value, sharding))
+    if edge is not None:
+        out._requires_grad, out._grad_fn = True, OwnPartBackward(edge, sharding, share, adds)
     return out
+
+
+def _edge_of(tensor: Tensor) -> Edge:
+    """Where the gradient of a tensor that crosses the border goes; None if it has none."""
+    edge = edge_of(tensor) if grad_mode.state.enabled else None
+    if tracing.overlay:
+        tracing.overlay.note_inputs((tensor,))
+        tracing.overlay.note_edges((tensor,), (edge,))
+    return edge
 
 
 def run(module: Any, mesh: Mesh, axes: tuple[str, ...], args: Any, kwargs: Any) -> Any:
@@ -256,23 +315,19 @@ def across(module: Any, args: Any, kwargs: Any, border: Border) -> Any:
         border: where the batches lie.
     """
     tensors = [leaf for leaf in tree.leaves((args, kwargs)) if isinstance(leaf, Tensor) and leaf.dim()]
-    if not tensors or placed.sharding_of(tensors[0]._storage) is not None:
+    if not tensors or placed.sharding_of(tensors[0]._storage) is not None or is_global(tensors[0]):
         return module(*args, **kwargs)
     if tracing.overlay:
-        raise NotImplementedError(
-            "a compiled function of several processes is given global tensors: make them before the call with "
-            "DTensor.from_local(x, mesh, [Shard(0)]), or call the model without compile"
-        )
-    if is_global(tensors[0]):
-        return module(*args, **kwargs)
+        _begin(border.mesh)
     rows, count = tensors[0].shape[0], border.count
 
     def enter(leaf: Any) -> Any:
-        is_batch = isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] == rows and not is_global(leaf)
-        return joined(leaf, border.rows(leaf.shape), times=count) if is_batch else leaf
+        is_batch = isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] == rows
+        is_own = is_batch and not placed.is_shared(leaf._storage) and not is_global(leaf)
+        return joined(leaf, border.rows(leaf.shape), times=count) if is_own else leaf
 
     def leave(leaf: Any) -> Any:
-        if not isinstance(leaf, Tensor) or not is_global(leaf):
+        if not isinstance(leaf, Tensor) or not (is_global(leaf) or (tracing.overlay and id(leaf) not in own)):
             return leaf
         if leaf.dim() and leaf.shape[0] == rows * count:
             return own_part(leaf, border.rows((rows,)), 1 / count)
@@ -280,5 +335,35 @@ def across(module: Any, args: Any, kwargs: Any, border: Border) -> Any:
 
     with agreement.telling("a batch of each process"):
         args, kwargs = tree.map(enter, (args, kwargs))
+    passed = [leaf for leaf in tree.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    own = {id(leaf) for leaf in passed if not placed.is_shared(leaf._storage)}
     with contexts.state.having(parts=count, joined=True):
         return tree.map(leave, module(*args, **kwargs))
+
+
+def _begin(mesh: Mesh) -> None:
+    """Tell the trace in progress that tensors of each process meet those on the devices of all.
+
+    Raises:
+        NotImplementedError: they cannot.
+    """
+    overlay, devices = tracing.current(), [*mesh.devices.flat]
+    told = "fully sharded parameters and tensors of each of several processes, in"
+    if overlay.transforms or not overlay.local or overlay.symbols is not None:
+        raise NotImplementedError(
+            f"{told} a transform (torch.func), functionalize, or a function with dynamic=True: compile the whole step "
+            f"with fixed sizes. {_OR}"
+        )
+    if inside.top_trace(None) is not overlay.top:
+        raise NotImplementedError(
+            f"{told} cond, while_loop, scan or map of a compiled function. Call the model outside of it. {_OR}"
+        )
+    of_processes = meshes.of_processes(devices)
+    if devices != [*of_processes.devices.flat]:
+        raise NotImplementedError(
+            f"{told} a compiled function, and a mesh {dict(mesh.shape)} whose devices are not in the order of the "
+            f"processes: give them so. {_OR}"
+        )
+    if overlay.across is None:
+        overlay.across = Across(of_processes)
+    overlay.across.crosses = True
