@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -38,6 +38,7 @@ from .results import Results
 from .rows import Rows
 from .sizes import Sizes
 from .stages import Recording, Stage
+from .whole import whole_of
 
 __all__ = ["assemble"]
 
@@ -107,6 +108,9 @@ def assemble(
     more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
     outputs = sorted({*range(len(closed.jaxpr.outvars) - more_flags)} - gone)
     places = _places(draft, arguments)
+    whole = None if rows is not None else whole_of(draft, closed, arguments, places)
+    if whole is not None:
+        places |= dict.fromkeys(whole.outs, whole.everywhere)
     several = placed.several  # whose programs are to be the same
     ranks = rows.order if rows else order_of(jaxpr) if several else range(len(jaxpr.outvars))
     out_order = _sort_outputs(draft, sources.of("donated"), outputs, indices, ranks)
@@ -155,6 +159,7 @@ def assemble(
         draft.within,
         None if ends is None else ends.moved(out_order),
         None if rows is None else rows.moved(sources.positions(), len(drawn), kept),
+        whole and replace(whole, outs=[k for k, i in enumerate(kept) if i in whole.outs]),
     )
 
 

@@ -14,7 +14,7 @@ from .._run.registry import Array, op
 __all__ = ["constrain"]
 
 
-@op("_constrain", where="", node="RedistributeBackward")
+@op("_constrain", where="", node="RedistributeBackward", lays=True)
 def constrain(
     input: Array,
     sharding: Any,

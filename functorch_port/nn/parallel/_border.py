@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..._array import executor, placed, tracing
+from ..._array import placed, tracing
 from ..._base import agreement, contexts, memory, meshes
 from ..._base.tuning import tuning
+from ..._run.crossing import JoinedBackward, local_part
 from ..._run.opnode import edge_of
 from ..._tensor import grad_mode, tree
 from ..._tensor.node import Edge, Node
@@ -141,24 +142,6 @@ def _sum(value: Any, mesh: Mesh) -> Any:
         return memory.run(_summing(mesh), (rows,))
 
 
-class JoinedBackward(Node):
-    """The node of a global tensor: a process gets the gradient of its part.
-
-    Attributes:
-        sharding: where the parts lie.
-        times: what it is multiplied by: `OwnPartBackward.share` is taken back.
-    """
-
-    __slots__ = ("sharding", "times")
-
-    def __init__(self, edge: Edge, sharding: NamedSharding, times: int) -> None:
-        super().__init__((edge,))
-        self.sharding, self.times = sharding, times
-
-    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        return [None if g is None else _local(placed.brought(g, self.sharding), self.times) for g in grads]
-
-
 class OwnPartBackward(Node):
     """The node of a process's part: the gradients of all parts make up that of the whole.
 
@@ -179,12 +162,11 @@ class OwnPartBackward(Node):
 
     def _whole(self, grad: np.ndarray) -> Any:
         grad = grad * np.asarray(self.share, grad.dtype)
-        return _sum(grad, self.sharding.mesh) if self.adds else placed.of_parts(grad, self.sharding)  # type: ignore[arg-type]
-
-
-def _local(value: Any, times: int = 1) -> Any:
-    part = placed.local_part(value)
-    return executor.current.place(part if times == 1 else part * np.asarray(times, part.dtype))
+        if self.adds:
+            return _sum(grad, self.sharding.mesh)  # type: ignore[arg-type]
+        value = placed.of_parts(grad, self.sharding)
+        placed.compare_parts(value)
+        return value
 
 
 def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int = 1) -> Tensor:
@@ -192,13 +174,15 @@ def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int
 
     Args:
         mesh: the `DeviceMesh` that it is declared on.
-        times: as in `JoinedBackward`.
+        times: as in `JoinedBackward`; so `OwnPartBackward.share` is taken back.
 
     Raises:
-        ValueError: the processes have parts of different shapes.
+        ValueError: the processes have parts of different shapes, or other numbers for the same part.
     """
     _check_equal(tuple(tensor.shape))
-    out = wrap(placed.Placed(placed.of_parts(tensor._look(), sharding), sharding, mesh))
+    value = placed.of_parts(tensor._look(), sharding)
+    placed.compare_parts(value)
+    out = wrap(placed.Placed(value, sharding, mesh))
     if tensor.requires_grad and grad_mode.state.enabled:
         out._requires_grad, out._grad_fn = True, JoinedBackward(edge_of(tensor), sharding, times)
     return out
@@ -210,7 +194,7 @@ def own_part(tensor: Tensor, sharding: NamedSharding, share: float = 1.0, adds: 
     Args:
         share, adds: as in `OwnPartBackward`.
     """
-    out = wrap(_local(placed.brought(tensor._value, sharding)))
+    out = wrap(local_part(placed.brought(tensor._value, sharding)))
     if tensor.requires_grad and grad_mode.state.enabled:
         out._requires_grad, out._grad_fn = True, OwnPartBackward(edge_of(tensor), sharding, share, adds)
     return out
