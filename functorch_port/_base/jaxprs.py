@@ -132,7 +132,7 @@ def mesh_of_processes(jaxpr: Any) -> Any:
     for eqn in operations([jaxpr]):
         for value in eqn.params.values():
             mesh = getattr(value, "mesh", value)
-            if isinstance(mesh, Mesh) and mesh.is_multi_process:
+            if isinstance(mesh, Mesh) and not mesh.empty and mesh.is_multi_process:
                 return mesh
     return None
 

@@ -21,7 +21,7 @@ from .._array.placed import brought, sharding_of
 from .._array.sizes import size_key
 from .._array.storage import Storage
 from .._base import lowering
-from .._base.jaxprs import operations, pruned, uses
+from .._base.jaxprs import mesh_of_processes, operations, pruned, uses
 from .._tensor.tensor import Tensor
 from .across import order_of
 from .draft import Draft
@@ -95,7 +95,8 @@ def assemble(
     place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
     drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
     unread = _unread_gradients(draft)
-    if rows is not None or (
+    mesh = mesh_of_processes(jaxpr) if placed.several and rows is None else None
+    if rows is not None or mesh is not None or (
         keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread]))
     ):
         unread = []
@@ -108,7 +109,7 @@ def assemble(
     more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
     outputs = sorted({*range(len(closed.jaxpr.outvars) - more_flags)} - gone)
     places = _places(draft, arguments)
-    whole = None if rows is not None else whole_of(draft, closed, arguments, places)
+    whole = None if mesh is None else whole_of(mesh, draft, arguments, places)
     if whole is not None:
         places |= dict.fromkeys(whole.outs, whole.everywhere)
     several = placed.several  # whose programs are to be the same

@@ -15,7 +15,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from .._array import placed, together
 from .._array.placed import sharding_of
 from .._base import meshes
-from .._base.jaxprs import mesh_of_processes
 
 if TYPE_CHECKING:
     from .draft import Draft
@@ -53,15 +52,12 @@ class Whole:
         return found
 
 
-def whole_of(draft: Draft, closed: Any, arguments: Arguments, shared: Iterable[int]) -> Whole | None:
-    """How the program of a trace computes on the devices of several processes; None if it does not.
+def whole_of(mesh: Mesh, draft: Draft, arguments: Arguments, shared: Iterable[int]) -> Whole:
+    """How the program of a trace computes on the devices of several processes.
 
     Args:
         shared: outputs that are written to what is placed.
     """
-    mesh = mesh_of_processes(closed) if placed.several else None
-    if mesh is None:
-        return None
     by_position = {i: cell for cell, i in arguments.cells.items()}
     cells = [(cell, i) for cell, i, _ in draft.cells] + [(by_position[k], i) for k, i, _ in draft.args]
     for target, i in (*draft.grads.computed, *draft.grads.in_place):

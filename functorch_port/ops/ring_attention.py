@@ -10,6 +10,7 @@ FlashAttention-2, https://arxiv.org/abs/2307.08691 (algorithm 2).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -132,31 +133,37 @@ class _Ring:
         half = size // 2
         return jnp.where(i < half, part * half + i, (2 * self.count - 1 - part) * half + i - half)
 
-    def _factors(self, seed: Any, size: int, others: int) -> Callable[..., Any]:
-        """A function that gives the factors of some of the weights of a meeting: 0 for those that are dropped."""
+    def _factors(self, seed: Any, q: Any, k: Any) -> Callable[..., Any]:
+        """A function that gives the factors of the weights of a meeting: 0 for those that are dropped."""
         if not self.dropout_p:
-            return lambda weights, there, rows, columns: 1
-        base = jax.random.wrap_key_data(seed.astype(jnp.uint32), impl="threefry2x32")
-        here = self._places(lax.axis_index(self.axis), (size,), 0)
-        least = jnp.uint32(min(int(self.dropout_p * 2**32), 2**32 - 1))
+            return lambda there: None
+        from jax.extend.random import threefry2x32_p  # it takes 50 ms to import
 
-        def factors(weights: Any, there: Any, rows: slice, columns: slice) -> Any:
-            keys, each = base, jax.vmap(jax.random.fold_in, (None, 0))
-            columns_there = self._places(there, (others,), 0)[columns]
-            for places in (*map(jnp.arange, weights.shape[:-2]), here[rows], columns_there):
-                keys, each = each(keys, places), jax.vmap(each, (0, None))  # at last a key for each weight
-            kept = jax.random.key_data(keys)[..., 0] >= least
-            return jnp.where(kept, 0 if self.dropout_p == 1 else 1 / (1 - self.dropout_p), 0).astype(weights.dtype)
+        *batch, size, _ = q.shape
+        heads = jnp.arange(math.prod(batch)).reshape(*batch, 1, 1)
+        query = heads * self.count * size + self._places(lax.axis_index(self.axis), (size, 1), 0)
+        least = jnp.uint32(min(int(self.dropout_p * 2**32), 2**32 - 1))
+        factor = jnp.asarray(0 if self.dropout_p == 1 else 1 / (1 - self.dropout_p), wide(q.dtype))
+
+        def factors(there: Any) -> Any:
+            """Each weight has a number of its own, in two words: that of the query, and that of the key."""
+            key = self._places(there, (k.shape[-2],), 0)
+            words = jnp.broadcast_arrays(*seed.astype(jnp.uint32), query.astype(jnp.uint32), key.astype(jnp.uint32))
+            bits, _ = threefry2x32_p.bind(*words)
+            return (bits >= least) * factor
 
         return factors
 
     # -------------------------------------------------------------- meeting
 
-    def _around(self, size: int, others: int, meet: Callable[..., Any], first: Any, last: bool) -> Any:
-        """Have all parts meet. ``meet(carry, there, rows, columns, mask)`` gives the carry anew, of which what moves
-        goes on; ``there`` is the part that is met.
+    def _around(
+        self, size: int, others: int, meet: Callable[..., Any], first: Any, factors: Any, last: bool
+    ) -> Any:
+        """Have all parts meet. ``meet(carry, rows, columns, mask, factors)`` gives the carry anew, of which what moves
+        goes on.
 
         Args:
+            factors: gives those of the weights for a part that is met; None for no factors.
             last: whether it goes on after the last meeting, too: then it is home again.
         """
         here = lax.axis_index(self.axis)
@@ -165,15 +172,16 @@ class _Ring:
 
         def step(i: Any, carry: Any) -> Any:
             there = (here - i) % self.count
+            kept = factors(there)
             if not self.is_causal:
-                return meet(carry, there, whole, whole, None)
+                return meet(carry, whole, whole, None, kept)
             shape = size, others
             hidden = lambda: self._places(here, shape, 0) < self._places(there, shape, 1)
-            masked = lambda c: meet(c, there, whole, whole, hidden())
+            masked = lambda c: meet(c, whole, whole, hidden(), kept)
             if not self.is_dealt:  # all of a later part is hidden
                 return lax.cond((here + 1) * size > there * others, masked, lambda c: c, carry)
-            before = lambda c: meet(c, there, whole, slice(None, others // 2), None)
-            after = lambda c: meet(c, there, slice(size // 2, None), whole, None)
+            before = lambda c: meet(c, whole, slice(None, others // 2), None, kept)
+            after = lambda c: meet(c, slice(size // 2, None), whole, None, kept)
             which = (there >= here).astype(jnp.int32) + (there > here)
             return lax.switch(which, [before, masked, after], carry)
 
@@ -192,9 +200,8 @@ class _Ring:
         dtype = wide(q.dtype)
         q, k, v = map(self.deal, (q, k, v))
         q_wide = q.astype(dtype) * self.scale
-        factors = self._factors(seed, q.shape[-2], k.shape[-2])
 
-        def meet(carry: Any, there: Any, rows: slice, columns: slice, hidden: Any) -> Any:
+        def meet(carry: Any, rows: slice, columns: slice, hidden: Any, factors: Any) -> Any:
             (most, total, out), (keys, values) = carry
             keys_wide, values_wide = (x[..., columns, :].astype(dtype) for x in (keys, values))
             scores = _hidden(product(q_wide[..., rows, :], keys_wide, transposed=True), hidden)
@@ -202,7 +209,7 @@ class _Ring:
             base = jnp.where(jnp.isneginf(now), 0, now)
             weights, old = jnp.exp(scores - base[..., None]), jnp.exp(most[..., rows] - base)
             total = _put(total, rows, total[..., rows] * old + weights.sum(-1), -1)
-            weights = weights * factors(weights, there, rows, columns)
+            weights = _times(weights, factors, rows, columns)
             out = _put(out, rows, out[..., rows, :] * old[..., None] + product(weights, values_wide))
             return (_put(most, rows, now, -1), total, out), (keys, values)
 
@@ -211,7 +218,8 @@ class _Ring:
             jnp.zeros(q.shape[:-1], dtype),
             jnp.zeros((*q.shape[:-1], v.shape[-1]), dtype),
         )
-        (most, total, out), _ = self._around(q.shape[-2], k.shape[-2], meet, (state, (k, v)), last=False)
+        factors = self._factors(seed, q, k)
+        (most, total, out), _ = self._around(q.shape[-2], k.shape[-2], meet, (state, (k, v)), factors, last=False)
         safe = jnp.where(total == 0, 1, total)
         sums = jnp.where(total == 0, jnp.inf, most + jnp.log(safe))
         out = (out / safe[..., None]).astype(q.dtype)
@@ -222,24 +230,24 @@ class _Ring:
         dtype = wide(q.dtype)
         q_wide, ct = q.astype(dtype) * self.scale, self.deal(ct).astype(dtype)
         inner = (out.astype(dtype) * ct).sum(-1)
-        factors = self._factors(seed, q.shape[-2], k.shape[-2])
 
-        def meet(carry: Any, there: Any, rows: slice, columns: slice, hidden: Any) -> Any:
+        def meet(carry: Any, rows: slice, columns: slice, hidden: Any, factors: Any) -> Any:
             dq, (keys, values, dk, dv) = carry
             keys_wide, values_wide = (x[..., columns, :].astype(dtype) for x in (keys, values))
             mine, slope = q_wide[..., rows, :], ct[..., rows, :]
             scores = _hidden(product(mine, keys_wide, transposed=True), hidden)
             weights = jnp.exp(scores - sums[..., rows, None])
-            factor = factors(weights, there, rows, columns)
-            slopes = product(slope, values_wide, transposed=True) * factor - inner[..., rows, None]
-            slopes = weights * slopes
-            dv = _put(dv, columns, dv[..., columns, :] + product((weights * factor).mT, slope))
+            slopes = _times(product(slope, values_wide, transposed=True), factors, rows, columns)
+            slopes = weights * (slopes - inner[..., rows, None])
+            kept = _times(weights, factors, rows, columns)
+            dv = _put(dv, columns, dv[..., columns, :] + product(kept.mT, slope))
             dk = _put(dk, columns, dk[..., columns, :] + product(slopes.mT, mine))
             return _put(dq, rows, dq[..., rows, :] + product(slopes, keys_wide)), (keys, values, dk, dv)
 
         moving = k, v, jnp.zeros(k.shape, dtype), jnp.zeros(v.shape, dtype)
         first = jnp.zeros(q.shape, dtype), moving
-        dq, (_, _, dk, dv) = self._around(q.shape[-2], k.shape[-2], meet, first, last=True)
+        factors = self._factors(seed, q, k)
+        dq, (_, _, dk, dv) = self._around(q.shape[-2], k.shape[-2], meet, first, factors, last=True)
         found = (dq * self.scale).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype)
         return tuple([self.collect(x) for x in found])
 
@@ -253,3 +261,7 @@ def _put(x: Any, at: slice, part: Any, dim: int = -2) -> Any:
 
 def _hidden(scores: Any, hidden: Any) -> Any:
     return scores if hidden is None else jnp.where(hidden, -jnp.inf, scores)
+
+
+def _times(x: Any, factors: Any, rows: slice, columns: slice) -> Any:
+    return x if factors is None else x * factors[..., rows, columns]

@@ -27,7 +27,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 nn, F, P = torch.nn, torch.nn.functional, jax.sharding.PartitionSpec
-STEPS, ROWS, LENGTH, WIDTH, CLASSES = 5, 4, 8, 8, 8
+STEPS, ROWS, LENGTH, WIDTH, CLASSES = 4, 4, 8, 8, 8
 plain = lambda *args: args
 
 
@@ -131,7 +131,7 @@ def batch(i, rank=0):
     return [torch.randint(0, CLASSES, (ROWS, LENGTH), generator=g) for _ in range(2)]
 
 
-def trained(make, form=unchanged, mesh=None, compiled=False, around=nullcontext, given=plain, seen=(0,)):
+def trained(make, form=unchanged, mesh=None, compiled=False, around=lambda x, y: nullcontext(), given=plain, seen=(0,)):
     """The losses and the weights.
 
     Args:
@@ -173,12 +173,12 @@ def compare(got, want):
 found = {}
 
 
-def beside(name, make, form, mesh, want=None, eager=True, compiled=True, **how):
-    """Train it in several processes, and on one device."""
+def beside(name, make, form, mesh, want=None, kinds=(False, True), **how):
+    """Train it in several processes, eagerly and compiled, and on one device."""
     want = trained(make, seen=how.get("seen", (0,))) if want is None else want
-    for kind in [False] * eager + [True] * compiled:
+    for kind in kinds:
         got = trained(make, form, mesh, kind, **how)
-        found[f"{name}, {'compiled' if kind else 'eager'}"] = compare(got, want)
+        found[f"{name}, compiled" if kind else name] = compare(got, want)
     return want
 
 
@@ -207,24 +207,25 @@ def main():
 
     # the same batch in all processes
     one = beside("tensor, sequence and loss parallel", Transformer, tensor_parallel, row)
-    beside("a ring", Transformer, unchanged, row, one, around=ring)
-    for groups in (1, 4):
-        beside(f"experts, {groups} groups", lambda n=groups: Experts(n), expert_parallel, row)
-    beside("a pipeline", Stack, everywhere(pipeline), row)
+    beside("a ring", Transformer, unchanged, row, one, kinds=[True], around=ring)
+    beside("experts, 4 groups", lambda: Experts(4), expert_parallel, row, kinds=[False])
+    beside("experts, 1 group", lambda: Experts(1), expert_parallel, row, kinds=[True])
     if world == 2:
-        beside("a ring, split before", Transformer, everywhere(unchanged), row, one, around=split, compiled=False)
+        beside("a pipeline", Stack, everywhere(pipeline), row)
         random = lambda: Transformer(0.3)
         dropped = trained(random, around=lambda *_: context_parallel(own))
         assert compare(dropped, one) > 1e-3
-        beside("a ring with dropout", random, unchanged, row, dropped, around=ring, compiled=False)
+        beside("a ring with dropout", random, unchanged, row, dropped, kinds=[False], around=ring)
+        two = init_device_mesh("cpu", (2,))
+        beside("experts by process", lambda: Experts(1), expert_parallel, two, kinds=[False])
 
     # batches of their own
     of_all = dict(given=parts, seen=ranks)
     wide = trained(Transformer, seen=ranks)
-    beside("tensor parallel, batches", Transformer, everywhere(tensor_parallel), row, wide, eager=world == 2, **of_all)
-    beside("a ring, batches", Transformer, everywhere(unchanged), row, wide, around=ring, compiled=False, **of_all)
-    beside("experts, batches", lambda: Experts(4), everywhere(expert_parallel), row, eager=world == 2, **of_all)
+    beside("tensor parallel, batches", Transformer, everywhere(tensor_parallel), row, wide, kinds=[True], **of_all)
     if world == 2:
+        beside("experts, batches", lambda: Experts(4), everywhere(expert_parallel), row, kinds=[False], **of_all)
+        beside("a ring, split before", Transformer, everywhere(unchanged), row, one, kinds=[True], around=split)
         both = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
         form = lambda net, mesh: fully_shard(tensor_parallel(net, mesh["tp"]), mesh=mesh["dp"])
         mine = lambda *tensors: [x.chunk(world)[rank] for x in tensors]
