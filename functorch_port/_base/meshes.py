@@ -129,7 +129,9 @@ def joined(error: Exception, args: Any) -> Any:
 
     if not everywhere.is_fully_addressable:
         own = [a for a in arrays if a.is_fully_addressable and a.ndim]
-        found = sorted([agreement.digest([a]).hex() for a in own])  # each process may have an order of its own
+        found = sorted(
+            [agreement.digest([a]).hex() for a in own]
+        )  # each process may have an order of its own
         agreement.check({"what is of one process in a program of all": found} if found else {})
 
     def moved(leaf: Any) -> Any:

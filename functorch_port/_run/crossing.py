@@ -77,7 +77,11 @@ def passed(edge: Edge, have: Any, given: Any) -> Edge:
     """Where the gradient of a program's input goes, which is ``given`` for a value that a tensor has."""
     if edge is None or meshes.is_global(have) is meshes.is_global(given):
         return edge
-    return of_own_copy(edge, have.sharding) if meshes.is_global(have) else (JoinedBackward(edge, given.sharding), 0)
+    return (
+        of_own_copy(edge, have.sharding)
+        if meshes.is_global(have)
+        else (JoinedBackward(edge, given.sharding), 0)
+    )
 
 
 def mean(value: Any, sharding: Any) -> Any:
@@ -117,7 +121,9 @@ class JoinedBackward(Node):
         self.sharding, self.times = sharding, times
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        return [None if g is None else local_part(placed.brought(g, self.sharding), self.times) for g in grads]
+        return [
+            None if g is None else local_part(placed.brought(g, self.sharding), self.times) for g in grads
+        ]
 
 
 def local_part(value: Any, times: int = 1) -> Any:

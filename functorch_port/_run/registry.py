@@ -73,8 +73,8 @@ class OpSpec:
         keeps: of the pure function's arguments, whether a recorded eager call keeps what its backward pass would
             compute again. Without it only the inputs are kept.
         after: of the result and the arguments of a call with keywords or of a view, what becomes of the result.
-        lays: whether the result lies on a mesh that is among the arguments. It is computed at once: what is lazy on a CPU
-            is on its one device.
+        lays: whether the result lies on a mesh that is among the arguments. It is computed at once: what is lazy is on
+            one device.
         order: of the result's shape and the Tensors among the arguments, in which order of the dimensions the result
             lies in memory (see `_base.layout`). Without it, in their own.
         params, kinds: the parameters of the pure function, and for each what it takes: `ARRAY` and so on.

@@ -96,8 +96,12 @@ def assemble(
     drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
     unread = _unread_gradients(draft)
     mesh = mesh_of_processes(jaxpr) if placed.several and rows is None else None
-    if rows is not None or mesh is not None or (
-        keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread]))
+    if (
+        rows is not None
+        or mesh is not None
+        or (
+            keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread]))
+        )
     ):
         unread = []
     indices = [index for _, index in unread]

@@ -20,7 +20,6 @@ from .._array import placed, tracing
 from .._array.refusal import unknown
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
-from .._base import meshes
 from .._run import crossing
 from .._run.opnode import OpNode, with_history
 from .._run.run import run

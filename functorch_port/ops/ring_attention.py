@@ -125,7 +125,7 @@ class _Ring:
         is_even = lax.axis_index(self.axis) % 2 == 0
         return jnp.concatenate([jnp.where(is_even, a, b), jnp.where(is_even, b, a)], -2)
 
-    def _places(self, part: Any, shape: tuple[int, int], dim: int) -> Any:
+    def _places(self, part: Any, shape: tuple[int, ...], dim: int) -> Any:
         """Where the elements of a part stand in the sequence."""
         i, size = lax.broadcasted_iota(jnp.int32, shape, dim), shape[dim]
         if not self.is_dealt:
@@ -148,7 +148,9 @@ class _Ring:
         def factors(there: Any) -> Any:
             """Each weight has a number of its own, in two words: that of the query, and that of the key."""
             key = self._places(there, (k.shape[-2],), 0)
-            words = jnp.broadcast_arrays(*seed.astype(jnp.uint32), query.astype(jnp.uint32), key.astype(jnp.uint32))
+            words = jnp.broadcast_arrays(
+                *seed.astype(jnp.uint32), query.astype(jnp.uint32), key.astype(jnp.uint32)
+            )
             bits, _ = threefry2x32_p.bind(*words)
             return (bits >= least) * factor
 
@@ -219,7 +221,9 @@ class _Ring:
             jnp.zeros((*q.shape[:-1], v.shape[-1]), dtype),
         )
         factors = self._factors(seed, q, k)
-        (most, total, out), _ = self._around(q.shape[-2], k.shape[-2], meet, (state, (k, v)), factors, last=False)
+        (most, total, out), _ = self._around(
+            q.shape[-2], k.shape[-2], meet, (state, (k, v)), factors, last=False
+        )
         safe = jnp.where(total == 0, 1, total)
         sums = jnp.where(total == 0, jnp.inf, most + jnp.log(safe))
         out = (out / safe[..., None]).astype(q.dtype)

@@ -1,6 +1,7 @@
 """Models that are split over the devices of several processes, beside the same model on one device of each process.
 
-A script: it prints for each case how far losses and weights are from those of one device, as JSON.
+A script: it gets a file with the losses and weights of one device (`alone`), and prints how far away those of each case
+are, as JSON.
 """
 
 import json
@@ -27,7 +28,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 nn, F, P = torch.nn, torch.nn.functional, jax.sharding.PartitionSpec
-STEPS, ROWS, LENGTH, WIDTH, CLASSES = 4, 4, 8, 8, 8
+STEPS, ROWS, LENGTH, WIDTH, CLASSES = 3, 4, 8, 8, 8
 plain = lambda *args: args
 
 
@@ -39,7 +40,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         q, k, v = (f(x).unflatten(-1, (4, 2)).transpose(1, 2) for f in (self.q, self.k, self.v))
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.dropout)
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout)
         return self.o(out.transpose(1, 2).flatten(2))
 
 
@@ -91,9 +92,7 @@ def tensor_parallel(net, mesh):
         {
             "embed": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
             "norm*": SequenceParallel(),
-            "attention": PrepareModuleInput(
-                input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)
-            ),
+            "attention": PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)),
             "attention.[qkv]": ColwiseParallel(use_local_output=False),
             "attention.o": RowwiseParallel(output_layouts=Shard(1)),
             "up": ColwiseParallel(input_layouts=Shard(1)),
@@ -131,7 +130,9 @@ def batch(i, rank=0):
     return [torch.randint(0, CLASSES, (ROWS, LENGTH), generator=g) for _ in range(2)]
 
 
-def trained(make, form=unchanged, mesh=None, compiled=False, around=lambda x, y: nullcontext(), given=plain, seen=(0,)):
+def trained(
+    make, form=unchanged, mesh=None, compiled=False, around=lambda x, y: nullcontext(), given=plain, seen=(0,)
+):
     """The losses and the weights.
 
     Args:
@@ -170,16 +171,28 @@ def compare(got, want):
     return max((a - b.reshape(a.shape)).abs().max().item() for a, b in zip(got, want, strict=True))
 
 
+def alone(processes):
+    """What one device gives, by model, and for the batches of all processes."""
+    ring = lambda *_: context_parallel(jax.sharding.Mesh(jax.devices()[:1], ("all",)))
+    return {
+        "transformer": trained(Transformer),
+        "experts, 1": trained(lambda: Experts(1)),
+        "experts, 4": trained(lambda: Experts(4)),
+        "stack": trained(Stack),
+        "dropout": trained(lambda: Transformer(0.3), around=ring),
+        "transformer, all": trained(Transformer, seen=range(processes)),
+        "experts, 4, all": trained(lambda: Experts(4), seen=range(processes)),
+    }
+
+
 found = {}
 
 
-def beside(name, make, form, mesh, want=None, kinds=(False, True), **how):
-    """Train it in several processes, eagerly and compiled, and on one device."""
-    want = trained(make, seen=how.get("seen", (0,))) if want is None else want
+def beside(name, want, make, form, mesh, kinds=(False, True), **how):
+    """Train it in several processes, eagerly and compiled."""
     for kind in kinds:
         got = trained(make, form, mesh, kind, **how)
         found[f"{name}, compiled" if kind else name] = compare(got, want)
-    return want
 
 
 def refused(name, f, *args, error=ValueError, text="must be the same in all processes"):
@@ -195,7 +208,6 @@ def main():
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     row = init_device_mesh("cpu", (4,), mesh_dim_names=("all",))
-    own = jax.sharding.Mesh(jax.local_devices()[:1], ("all",))  # a ring of one device
     ranks = tuple(range(world))
 
     def parts(*tensors):
@@ -205,34 +217,46 @@ def main():
     ring = lambda *_: context_parallel(row)
     split = lambda *tensors: context_parallel(row, buffers=tensors, buffer_seq_dims=[1] * len(tensors))
 
-    # the same batch in all processes
-    one = beside("tensor, sequence and loss parallel", Transformer, tensor_parallel, row)
-    beside("a ring", Transformer, unchanged, row, one, kinds=[True], around=ring)
-    beside("experts, 4 groups", lambda: Experts(4), expert_parallel, row, kinds=[False])
-    beside("experts, 1 group", lambda: Experts(1), expert_parallel, row, kinds=[True])
-    if world == 2:
-        beside("a pipeline", Stack, everywhere(pipeline), row)
-        random = lambda: Transformer(0.3)
-        dropped = trained(random, around=lambda *_: context_parallel(own))
-        assert compare(dropped, one) > 1e-3
-        beside("a ring with dropout", random, unchanged, row, dropped, kinds=[False], around=ring)
-        two = init_device_mesh("cpu", (2,))
-        beside("experts by process", lambda: Experts(1), expert_parallel, two, kinds=[False])
+    with open(sys.argv[1]) as file:
+        want = {
+            name: [torch.tensor(t, dtype=torch.float64) for t in one] for name, one in json.load(file).items()
+        }
 
-    # batches of their own
-    of_all = dict(given=parts, seen=ranks)
-    wide = trained(Transformer, seen=ranks)
-    beside("tensor parallel, batches", Transformer, everywhere(tensor_parallel), row, wide, kinds=[True], **of_all)
-    if world == 2:
-        beside("experts, batches", lambda: Experts(4), everywhere(expert_parallel), row, kinds=[False], **of_all)
-        beside("a ring, split before", Transformer, everywhere(unchanged), row, one, kinds=[True], around=split)
+    # the same batch in all processes
+    tensors = "tensor, sequence and loss parallel", want["transformer"], Transformer, tensor_parallel, row
+    if world == 4:
+        beside(*tensors, kinds=[False], around=lambda *_: loss_parallel())
+    else:
+        beside(*tensors, around=lambda *_: loss_parallel())
+        beside("experts, 1 group", want["experts, 1"], lambda: Experts(1), expert_parallel, row, kinds=[True])
+        beside(
+            "experts, 4 groups", want["experts, 4"], lambda: Experts(4), expert_parallel, row, kinds=[False]
+        )
+        beside("a pipeline", want["stack"], Stack, everywhere(pipeline), row, kinds=[True])
+        beside("a ring", want["transformer"], Transformer, unchanged, row, kinds=[True], around=ring)
+        drops = lambda: Transformer(0.3)
+        assert compare(want["dropout"], want["transformer"]) > 1e-3
+        beside(
+            "a ring that drops",
+            want["dropout"],
+            drops,
+            everywhere(unchanged),
+            row,
+            kinds=[False],
+            around=split,
+        )
+
+        # batches of their own
+        four, of_all = everywhere(expert_parallel), dict(kinds=[True], given=parts, seen=ranks)
+        beside("experts, batches", want["experts, 4, all"], lambda: Experts(4), four, row, **of_all)
         both = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
         form = lambda net, mesh: fully_shard(tensor_parallel(net, mesh["tp"]), mesh=mesh["dp"])
         mine = lambda *tensors: [x.chunk(world)[rank] for x in tensors]
         net = trained(Transformer, form, both, given=mine, seen=ranks)
         losses = [torch.empty_like(net[0]) for _ in ranks]
         dist.all_gather(losses, net[0])
-        found["fully sharded and tensor parallel"] = compare([sum(losses) / world, *net[1:]], wide)
+        mean = [sum(losses) / world, *net[1:]]
+        found["fully sharded and tensor parallel"] = compare(mean, want["transformer, all"])
 
     # what is not the same in all processes
     x = torch.ones(4, 8, WIDTH).double() * (rank + 1)
@@ -244,8 +268,12 @@ def main():
     with context_parallel(row):
         refused("a ring of others", attend, x)
         refused("a compiled ring of others", torch.compile(attend), x)
-        refused("a mask", lambda: F.scaled_dot_product_attention(halves, halves, halves, attn_mask=torch.ones(8, 8)),
-                error=NotImplementedError, text="attn_mask=")
+        refused(
+            "a mask",
+            lambda: F.scaled_dot_product_attention(halves, halves, halves, attn_mask=torch.ones(8, 8)),
+            error=NotImplementedError,
+            text="attn_mask=",
+        )
     refused("buffers of others", lambda: context_parallel(row, buffers=[x], buffer_seq_dims=[1]).__enter__())
     refused("tokens of others", first, index)
     refused("compiled tokens of others", torch.compile(first), index)
@@ -254,8 +282,12 @@ def main():
     refused("a compiled constraint", torch.compile(lambda x: constrain(x, P("all"), row)), x)
     refused("what is placed", lambda: shard(x, P("all"), row))
     refused("parts that are to be the same", lambda: DTensor.from_local(x, row, [Replicate()]))
-    refused("a gradient for all", lambda: (halves * 2).backward(DTensor.from_local(x, row, [Shard(0)])[: x.size(0)]),
-            error=RuntimeError, text="Mismatch in shape")
+    refused(
+        "a gradient for all",
+        lambda: (halves * 2).backward(DTensor.from_local(x, row, [Shard(0)])[: x.size(0)]),
+        error=RuntimeError,
+        text="Mismatch in shape",
+    )
     refused("a gradient of one", lambda: (halves * 2).backward(torch.ones(halves.shape).double() * rank))
     refused("an assigned gradient", lambda: setattr(weight, "grad", torch.ones(2) * rank))
     print(json.dumps(found), flush=True)
