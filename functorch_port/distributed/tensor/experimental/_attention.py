@@ -16,7 +16,7 @@ from ...._tensor.grad_mode import no_grad
 from ...._tensor.tensor import Tensor
 from ...device_mesh import DeviceMesh, mesh_of
 from .._api import check_alone, distribute_in_place, gathered, is_own, laid, whole
-from ..placement_types import Replicate, Shard
+from ..placement_types import Replicate, Shard, sharding_for
 
 __all__ = ["context_parallel", "context_parallel_unshard", "set_rotate_method"]
 
@@ -81,8 +81,8 @@ def context_parallel(
 
     Raises:
         ValueError: there is not one dimension for each buffer, ``no_restore_buffers`` has others, the mesh has several
-            dimensions, or a sequence is not divisible.
-        NotImplementedError: for attention with a mask or dropout, and for buffers in a compiled function.
+            dimensions, a sequence is not divisible, or a buffer is not the same in all of several processes.
+        NotImplementedError: for attention with a mask, and for buffers in a compiled function.
 
     Example:
         >>> import functorch_port as torch
@@ -111,12 +111,14 @@ def context_parallel(
         raise NotImplementedError(
             "context_parallel(buffers=) in a compiled function: enter the context around its call"
         )
+    for buffer, dim in zip(buffers, dims, strict=True):
+        placed.check(buffer.shape, sharding_for(mesh, [Shard(dim)], buffer.dim()))
+        if is_own(buffer):
+            check_alone(mesh)
+            placed.agreed("a buffer of context_parallel", buffer._look())
     with no_grad():
         originals = [None if any(b is k for k in kept) else b.clone() for b in buffers]
         for buffer, dim in zip(buffers, dims, strict=True):
-            if is_own(buffer):
-                check_alone(mesh)
-                placed.agreed("a buffer of context_parallel", buffer._look())
             distribute_in_place(buffer, mesh, [Shard(dim)], src_data_rank=None)
     try:
         with contexts.state.having(attention=_Attention(mesh)):
