@@ -282,13 +282,10 @@ def main():
     refused("a compiled constraint", torch.compile(lambda x: constrain(x, P("all"), row)), x)
     refused("what is placed", lambda: shard(x, P("all"), row))
     refused("parts that are to be the same", lambda: DTensor.from_local(x, row, [Replicate()]))
-    refused(
-        "a gradient for all",
-        lambda: (halves * 2).backward(DTensor.from_local(x, row, [Shard(0)])[: x.size(0)]),
-        error=RuntimeError,
-        text="Mismatch in shape",
-    )
     refused("a gradient of one", lambda: (halves * 2).backward(torch.ones(halves.shape).double() * rank))
+    doubled = halves * 2
+    doubled.register_hook(lambda grad: torch.ones(grad.shape).double() * rank)
+    refused("a gradient of a hook", (doubled * halves).sum().backward)
     refused("an assigned gradient", lambda: setattr(weight, "grad", torch.ones(2) * rank))
     print(json.dumps(found), flush=True)
     dist.barrier()
