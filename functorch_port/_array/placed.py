@@ -25,14 +25,20 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 __all__ = [
-    "Placed", "brought", "check", "copied", "fitting", "from_process", "is_shared", "like", "local_part", "made_auto",
-    "of_parts", "place", "several", "sharding_of",
+    "Placed", "agreed", "brought", "check", "compare_parts", "copied", "fitting", "from_process", "is_shared", "like",
+    "local_part", "made_auto", "of_parts", "place", "several", "sharding_of", "use",
 ]  # fmt: skip
 
 
-#: whether something was placed on devices of several processes
+#: whether something was placed on devices of several processes, or is to be
 several = False
 _bare = object.__new__
+
+
+def use(mesh: Any) -> None:
+    """Note that tensors are to be placed on a `jax.sharding.Mesh`."""
+    global several
+    several = several or mesh.is_multi_process
 
 
 class Placed(Made):
@@ -71,21 +77,54 @@ class Placed(Made):
         if value.__class__ is Placed:
             return value
         if several and not self.sharding.is_fully_addressable:
-            _agreed(value)
+            agreed("what is written to a tensor on the devices of all", value)
         return Placed(brought(value, self.sharding), self.sharding, self.mesh)
 
     def write(self, cell: Storage, value: Any) -> None:
         cell.held, cell.form = self.new(value), None
 
 
-def _agreed(value: Any) -> None:
-    """Refuse a value of one process that is written to a tensor of all, if it is not the same in all."""
+def agreed(what: str, value: Any) -> None:
+    """Refuse a value of one process that is to be on the devices of all, if it is not the same in all.
+
+    Raises:
+        ValueError: it is not.
+    """
     if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct) or meshes.is_global(value):
         return
     array = value.array() if value.__class__ in LAZY else value
-    agreement.check(
-        {f"what is written to a tensor of shape {list(array.shape)} on the devices of all": [array]}
+    agreement.check({f"{what}, of shape {list(array.shape)},": [array]})
+
+
+def compare_parts(value: Any) -> None:
+    """Refuse an array on a mesh, made of what each process has, if several have the same part and other numbers.
+
+    Raises:
+        ValueError: that is so.
+    """
+    if not meshes.is_global(value):
+        return
+    own = {_start(shard.index): shard.data for shard in value.addressable_shards}
+    what = (
+        f"a tensor of shape {list(value.shape)} on the devices of all, made of what each process has (give them "
+        "the same batch, without a sampler that divides it between them, or say by DTensor.from_local(x, mesh, "
+        "placements) that they have different parts): its part at "
     )
+    starts = _several_have(value.sharding, value.shape)
+    agreement.check({f"{what}{list(k)}": [own[k]] if k in own else None for k in starts})
+
+
+def _start(index: tuple[slice, ...]) -> tuple[int, ...]:
+    return tuple([part.start or 0 for part in index])
+
+
+@lru_cache(tuning.cached_facts)
+def _several_have(sharding: NamedSharding, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Where the parts begin of which several processes have each."""
+    owners: dict[tuple[int, ...], set[int]] = {}
+    for device, index in sharding.devices_indices_map(shape).items():
+        owners.setdefault(_start(index), set()).add(device.process_index)
+    return sorted(start for start, ranks in owners.items() if len(ranks) > 1)
 
 
 def sharding_of(cell: Storage) -> NamedSharding | None:
@@ -155,7 +194,7 @@ def _moving(sharding: Any) -> Any:
 
 def local_part(value: Any) -> np.ndarray:
     """What this process has of an array on a mesh: its shards, which have one shape, in a grid."""
-    shards = {tuple([part.start or 0 for part in s.index]): s.data for s in value.addressable_shards}
+    shards = {_start(s.index): s.data for s in value.addressable_shards}
     starts = [sorted({start[d] for start in shards}) for d in range(value.ndim)]
     size = next(iter(shards.values())).shape
     out = np.empty([len(some) * n for some, n in zip(starts, size, strict=True)], value.dtype)

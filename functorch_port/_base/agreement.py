@@ -22,6 +22,8 @@ __all__ = [
 
 
 _SIZE = 16
+#: in place of the digest of what a process has not
+_ABSENT = bytes(_SIZE)
 
 
 def digest(values: Iterable[Any]) -> bytes:
@@ -172,21 +174,26 @@ def alike(what: str, things: Mapping[str, Any], series: Series | None = None) ->
         )
 
 
-def check(values: Mapping[str, Iterable[Any]]) -> None:
+def check(values: Mapping[str, Iterable[Any] | None]) -> None:
     """Refuse values, given by what they are, that are not the same in all processes. All of these come here.
+
+    Args:
+        values: None for what this process has not: those that have it are compared.
 
     Raises:
         ValueError: they are not.
     """
     if jax.process_count() == 1 or not values:
         return
-    found = everywhere("a comparison of values", b"".join(map(digest, values.values())))
+    mine = [_ABSENT if value is None else digest(value) for value in values.values()]
+    found = everywhere("a comparison of values", b"".join(mine))
     if len({*map(len, found)}) > 1:
         raise ValueError(f"the processes compare different things: one {', '.join(values)}")
     for k, what in enumerate(values):
         groups: dict[bytes, list[int]] = {}
         for rank, row in enumerate(found):
             groups.setdefault(row[k * _SIZE : (k + 1) * _SIZE], []).append(rank)
+        groups.pop(_ABSENT, None)
         if len(groups) > 1:
             told = " and ".join(f"rank {', '.join(map(str, ranks))}" for ranks in groups.values())
             raise ValueError(f"{what} must be the same in all processes, and differs between {told}")

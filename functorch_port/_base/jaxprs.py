@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jax.interpreters.partial_eval import dce_jaxpr
+from jax.sharding import Mesh
 
 if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import Jaxpr
 
-__all__ = ["count_of", "inlined", "is_literal", "largest", "operations", "peak", "pruned", "uses", "walk"]
+__all__ = [
+    "count_of", "inlined", "is_literal", "largest", "mesh_of_processes", "operations", "peak", "pruned", "uses", "walk",
+]  # fmt: skip
 
 #: primitives that are a jaxpr of their own, and the parameter that holds it
 _CALLS = {
@@ -122,6 +125,16 @@ def operations(params: Iterable[Any]) -> Iterator[Any]:
 def count_of(jaxpr: Any) -> int:
     """How many operations there are in a program."""
     return sum(1 for _ in operations([jaxpr]))
+
+
+def mesh_of_processes(jaxpr: Any) -> Any:
+    """The mesh of several processes on which a program computes; None if there is none."""
+    for eqn in operations([jaxpr]):
+        for value in eqn.params.values():
+            mesh = getattr(value, "mesh", value)
+            if isinstance(mesh, Mesh) and not mesh.empty and mesh.is_multi_process:
+                return mesh
+    return None
 
 
 def largest(jaxpr: Any) -> int:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from . import agreement
 from .bounded import Bounded
 from .tuning import tuning
 
@@ -133,11 +134,11 @@ def made_whole(fn: Any, error: Exception, args: Any) -> bool:
 def joined(error: Exception, args: Any) -> Any:
     """Arguments that a program has refused, with those on one device on all of the mesh that others are on.
 
-    In several processes they have been compared before, or are an optimizer's numbers (see `_run.crossing`).
     None if that is not why it refused them.
 
     Raises:
-        ValueError: the others are on different meshes.
+        ValueError: the others are on different meshes, or an array of one of several processes is not the same in all.
+            Numbers are not compared.
     """
     if not isinstance(error, ValueError) or INCOMPATIBLE not in str(error):
         return None
@@ -154,6 +155,13 @@ def joined(error: Exception, args: Any) -> Any:
     everywhere = NamedSharding(wide[0].mesh, PartitionSpec())
     if len(wide) == len(arrays) or not all(a.sharding.device_set <= everywhere.device_set for a in arrays):
         return None
+
+    if not everywhere.is_fully_addressable:
+        own = [a for a in arrays if a.is_fully_addressable and a.ndim]
+        found = sorted(
+            [agreement.digest([a]).hex() for a in own]
+        )  # each process may have an order of its own
+        agreement.check({"what is of one process in a program of all": found} if found else {})
 
     def moved(leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array) or len(leaf.sharding.device_set) > 1:

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .._array import tracing
+from .._array import placed, tracing
 from .._array.placed import sharding_of
 from .._array.value import HOST
+from .._base import meshes
 from .._base.tuning import tuning
 from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import wrap
@@ -39,6 +40,8 @@ def backward(
     catch: bool,
 ) -> list[Any] | None:
     """As `Executor.backward`."""
+    if placed.several and any(map(meshes.is_global, gradients)):
+        return None  # a thread that compiles would run it, too: processes run their programs in one order
     if len(roots) == 1:
         found = _one_operation(*roots[0], gradients[0], retain, wanted, catch)
         if found is not None:

@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
-from .._array import placed, together
+from .._array import executor, placed, together
 from .._array.value import HOST, LAZY
 from .._base import agreement, meshes
 from .._tensor.node import Edge, Node
-from .._tensor.tensor import Tensor
+from .._tensor.tensor import Tensor, wrap
 
-__all__ = ["joined", "mean", "of_own_copy"]
+__all__ = ["JoinedBackward", "given_for", "joined", "local_part", "mean", "of_own_copy", "passed"]
 
 
 def joined(name: str, values: list[Any], edges: list[Edge], dyn: Sequence[Any]) -> None:
@@ -34,6 +36,7 @@ def joined(name: str, values: list[Any], edges: list[Edge], dyn: Sequence[Any]) 
         return
     for i in own:
         _check(name, values[i], dyn[i])
+        values[i] = _on_all(values[i], values[wide[0]].sharding)
 
 
 def _is_array(value: Any) -> bool:
@@ -49,9 +52,36 @@ def _check(name: str, value: Any, given: Any) -> None:
     agreement.check({f"{what} {instead}; else it": [value.array() if value.__class__ in LAZY else value]})
 
 
+def _on_all(value: Any, sharding: Any) -> Any:
+    """A value that is the same in all processes on the devices of a sharding."""
+    return placed.brought(value, NamedSharding(meshes.of_processes(sharding.device_set), PartitionSpec()))
+
+
+def given_for(output: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient that somebody gives for a tensor, where that is on the devices of all, and the gradient is not."""
+    value, given = output._look(), gradient._look()
+    if not meshes.is_global(value) or meshes.is_global(given) or isinstance(given, jax.core.Tracer):
+        return gradient
+    if value.is_fully_replicated:
+        return wrap(mean(given, value.sharding))
+    placed.agreed("a gradient of one process that is given for a tensor split over the processes", given)
+    return wrap(_on_all(given, value.sharding))
+
+
 def of_own_copy(edge: Edge, sharding: Any) -> Edge:
     """Where the gradient of a process's copy of a tensor goes, whose own goes to ``edge``."""
     return None if edge is None else (OwnCopyBackward(edge, sharding), 0)
+
+
+def passed(edge: Edge, have: Any, given: Any) -> Edge:
+    """Where the gradient of a program's input goes, which is ``given`` for a value that a tensor has."""
+    if edge is None or meshes.is_global(have) is meshes.is_global(given):
+        return edge
+    return (
+        of_own_copy(edge, have.sharding)
+        if meshes.is_global(have)
+        else (JoinedBackward(edge, given.sharding), 0)
+    )
 
 
 def mean(value: Any, sharding: Any) -> Any:
@@ -74,3 +104,29 @@ class OwnCopyBackward(Node):
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
         values = [g._look() if isinstance(g, Tensor) else g for g in grads]
         return [None if v is None else mean(v, self.sharding) for v in values]
+
+
+class JoinedBackward(Node):
+    """The node of a tensor on all devices that each process has a part of: it gets the gradient of that.
+
+    Attributes:
+        sharding: where the parts lie.
+        times: what the gradient is multiplied by.
+    """
+
+    __slots__ = ("sharding", "times")
+
+    def __init__(self, edge: Edge, sharding: NamedSharding, times: int = 1) -> None:
+        super().__init__((edge,))
+        self.sharding, self.times = sharding, times
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        return [
+            None if g is None else local_part(placed.brought(g, self.sharding), self.times) for g in grads
+        ]
+
+
+def local_part(value: Any, times: int = 1) -> Any:
+    """What this process has of an array on a mesh, times a number."""
+    part = placed.local_part(value)
+    return executor.current.place(part if times == 1 else part * np.asarray(times, part.dtype))

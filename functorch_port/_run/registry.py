@@ -63,16 +63,15 @@ class OpSpec:
         node: the autograd node's name (default ``CamelCaseBackward0``), or a function of the static arguments.
         check: called with the pure function's arguments before an eager run, to raise on bad values.
         fits: the parameters whose numbers must fit a dtype, and how they are converted (see `_array.fits`).
-        eager: the output's shape depends on values: not jitted, and an error inside ``compile`` that names this, what
-            to use there.
+        eager: what to use in ``compile``, where this is an error: the shape depends on values, so it is not jitted.
         edges: order of the node's ``next_functions`` by parameter name; ``t(weight)`` puts a ``TBackward0`` between.
         legacy: the keyword that a number in second place, one argument too many, is meant for: ``x.add_(2, y)``.
         parts: the same as a function of Tensors in several operations, those which PyTorch records. They are recorded
             in this one's place as soon as somebody looks at its node.
         numbers: numbers alone will do, as in ``torch.add(1, 2)``.
-        keeps: of the pure function's arguments, whether a recorded eager call keeps what its backward pass would
-            compute again. Without it only the inputs are kept.
+        keeps: of its arguments, whether a recorded eager call keeps more than these for the backward pass.
         after: of the result and the arguments of a call with keywords or of a view, what becomes of the result.
+        lays: whether the result lies on a mesh that is among the arguments: it is never lazy.
         order: of the result's shape and the Tensors among the arguments, in which order of the dimensions the result
             lies in memory (see `_base.layout`). Without it, in their own.
         params, kinds: the parameters of the pure function, and for each what it takes: `ARRAY` and so on.
@@ -100,6 +99,7 @@ class OpSpec:
     numbers: bool = False
     keeps: Callable[..., bool] | None = None
     after: Callable[..., Any] | None = None
+    lays: bool = False
     order: Callable[[Sequence[int], Sequence[Any]], Sequence[int] | None] | None = None
     name: str = field(init=False)
     params: tuple[str, ...] = field(init=False)

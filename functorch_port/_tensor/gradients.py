@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .._array import tracing
+from .._array import placed, tracing
 from .._base import inside
 from . import grad_mode
 from .errors import C_NAMES
@@ -141,6 +141,8 @@ def _set_public_grad(self: Tensor, grad: Tensor | None) -> None:
             )
     if grad is not self._kept_grad and tracing.in_jax():
         inside.may_rebind(self, grad, "gets another gradient")
+    if placed.several and grad is not None and placed.is_shared(self._storage) and not tracing.overlay:
+        placed.agreed("what is assigned to the gradient of a tensor on the devices of all", grad._look())
     self._set_grad(grad)
 
 

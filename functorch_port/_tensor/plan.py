@@ -48,7 +48,7 @@ class Plan:
     differentiable: bool = True
     returns: Any = None
     keeps: Callable[..., bool] | None = None
-    #: whether it is an operation whose results are new arrays, of shapes that do not depend on values
+    #: whether it is an operation whose results are new arrays, of shapes that do not depend on values, and may be lazy
     fresh: bool = False
     #: raises on bad values
     check: Callable[..., None] | None = None
@@ -79,7 +79,7 @@ class Plan:
         if spec is not None:
             self.eager, self.view, self.differentiable = spec.eager, spec.view, spec.differentiable
             self.returns, self.keeps = spec.tuple_type, spec.keeps
-            self.fresh = not (spec.view or spec.eager)
+            self.fresh = not (spec.view or spec.eager or spec.lays)
 
     @functools.cached_property
     def fn(self) -> Callable[..., Any]:

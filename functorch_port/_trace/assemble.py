@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -21,7 +21,7 @@ from .._array.placed import brought, sharding_of
 from .._array.sizes import size_key
 from .._array.storage import Storage
 from .._base import lowering
-from .._base.jaxprs import operations, pruned, uses
+from .._base.jaxprs import mesh_of_processes, operations, pruned, uses
 from .._tensor.tensor import Tensor
 from .across import order_of
 from .draft import Draft
@@ -38,6 +38,7 @@ from .results import Results
 from .rows import Rows
 from .sizes import Sizes
 from .stages import Recording, Stage
+from .whole import whole_of
 
 __all__ = ["assemble"]
 
@@ -94,8 +95,13 @@ def assemble(
     place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
     drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
     unread = _unread_gradients(draft)
-    if rows is not None or (
-        keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread]))
+    mesh = mesh_of_processes(jaxpr) if placed.several and rows is None else None
+    if (
+        rows is not None
+        or mesh is not None
+        or (
+            keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread]))
+        )
     ):
         unread = []
     indices = [index for _, index in unread]
@@ -107,6 +113,9 @@ def assemble(
     more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
     outputs = sorted({*range(len(closed.jaxpr.outvars) - more_flags)} - gone)
     places = _places(draft, arguments)
+    whole = None if mesh is None else whole_of(mesh, draft, arguments, places)
+    if whole is not None:
+        places |= dict.fromkeys(whole.outs, whole.everywhere)
     several = placed.several  # whose programs are to be the same
     ranks = rows.order if rows else order_of(jaxpr) if several else range(len(jaxpr.outvars))
     out_order = _sort_outputs(draft, sources.of("donated"), outputs, indices, ranks)
@@ -157,6 +166,7 @@ def assemble(
         draft.within,
         None if ends is None else ends.moved(out_order),
         rows,
+        whole and replace(whole, outs=[k for k, i in enumerate(kept) if i in whole.outs]),
     )
 
 

@@ -9,7 +9,7 @@ from .._array import placed, tracing
 from .._array.donation import lent
 from .._array.placed import is_shared
 from .._array.value import OTHERS, arrays_of
-from .._base import settings
+from .._base import meshes, settings
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
 from .across import agree
@@ -21,6 +21,7 @@ from .inputs import Inputs
 from .results import Computed, Results
 from .rows import Rows, own_copies
 from .stages import Recording
+from .whole import Whole
 
 if TYPE_CHECKING:
     from . import checking
@@ -42,6 +43,7 @@ class Program:
         within: those that the program makes.
         ends: where the results end that have padding.
         rows: which inputs and results are of this process, where it is one of several that run the program together.
+        whole: how it computes on the devices of several processes with what is the same in all.
         calls: how often it was run, but in the short way.
         quick: the short way of a call, if there is one; known after the first call.
     """
@@ -58,10 +60,12 @@ class Program:
         within: checking.Within | None = None,
         ends: Ends | None = None,
         rows: Rows | None = None,
+        whole: Whole | None = None,
     ) -> None:
         self.inputs, self.executable, self.results = inputs, executable, results
         self.effects, self.guards, self.recording = effects, guards, recording
         self.before, self.within, self.ends, self.rows = before, within, ends, rows
+        self.whole = whole
         self.calls = 0
         self.quick: Pass | None = None
         self._undoes = Undo.is_needed(effects, inputs.draws)
@@ -109,7 +113,7 @@ class Program:
             if self.rows is not None:
                 kept = self.rows.enter(kept, len(donated))
             elif placed.several:
-                kept = self._of_all(donated, kept, leaves)
+                donated, kept = self._of_all(donated, kept, leaves)
             given = donated, kept
             if pending is None and executable.is_narrow:
                 executable.call.into(results, given, kind)
@@ -121,6 +125,8 @@ class Program:
                         pending.run(results, donated, kept, kind)
             if self.rows is not None:
                 results[0] = self.rows.leave(results[0])
+            elif self.whole is not None:
+                results[0] = self.whole.leave(results[0])
             if self.ends is not None:
                 results[0] = self.ends.cut(results[0], env)
             refusal = None if self.within is None else self._refusal(results[0], given)
@@ -159,21 +165,27 @@ class Program:
             register(*([] if hook is None else [hook]))
         return result
 
-    def _of_all(self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]) -> list[Any]:
-        """The inputs for a program that takes tensors on the devices of several processes: all run it together. But if
-        these are the same in all, and it writes to none of them, this process runs it for itself.
+    def _of_all(
+        self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """The inputs for a program that takes tensors on the devices of several processes, or computes there: all run
+        it together. But if it only takes tensors, which are the same in all, and writes to none of them, this process
+        runs it for itself.
         """
         effects = self.effects
         targets = [target for writes in effects.grads or () for target, _ in writes]
         targets += [i for i, _, _ in effects.args]
         written = [(leaves[t] if t.__class__ is int else t)._storage for t in targets]
-        if not any(map(is_shared, (*written, *(cell for cell, _, _ in effects.cells)))):
+        is_shared_by_all = any(map(is_shared, (*written, *(cell for cell, _, _ in effects.cells))))
+        if self.whole is None and not is_shared_by_all and not any(map(meshes.is_global, donated)):
             own = own_copies(kept)
             if own is not None:
-                return own
+                return donated, own
         if not self.calls or settings.get("AGREE") == "always":
             agree(self.executable.jaxpr, [*donated, *kept])
-        return kept
+        if self.whole is None:
+            return donated, kept
+        return self.whole.enter(donated), self.whole.enter(kept)
 
     def _refusal(self, outs: Sequence[Any], given: tuple[Sequence[Any], Sequence[Any]]) -> Exception | None:
         """The error of a check that failed. The program then gave back what it was given for good, as it was."""

@@ -20,7 +20,6 @@ from .._array import placed, tracing
 from .._array.refusal import unknown
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
-from .._base import meshes
 from .._run import crossing
 from .._run.opnode import OpNode, with_history
 from .._run.run import run
@@ -229,10 +228,10 @@ class Recording:
             for kind, what in self.boundary
         ]
         boundary = [_edge(tensor) for tensor in tensors]
-        for k, i in enumerate(self.inputs if placed.several else ()):
-            sharding = placed.sharding_of(tensors[k]._storage)
-            if i is not None and placed.is_shared(tensors[k]._storage) and not meshes.is_global(values[i]):
-                boundary[k] = crossing.of_own_copy(boundary[k], sharding)
+        is_one = placed.several and not any(stage.rows for stage in self.stages)
+        for k, i in enumerate(self.inputs if is_one else ()):
+            if i is not None:
+                boundary[k] = crossing.passed(boundary[k], tensors[k]._look(), values[i])
         nodes: list[ProgramNode] = []
         for stage in self.stages:
             edges = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._array import placed, tracing
+from .._run import crossing
 from .._tensor import anomaly
 from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import Tensor
@@ -96,6 +98,8 @@ def _checked(hook: Any, result: Any, value: Any) -> Any:
         raise RuntimeError(
             f"hook '{_hook_name(hook)}' has changed the type of value (was {was.type()} got {result.type()})"
         )
+    if placed.several and not tracing.overlay:
+        result = crossing.given_for(was, result)
     return result if isinstance(value, Tensor) else result._look()
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import placing, tracing
+from .._array import placed, placing, tracing
 from .._array.value import HOST, LAZY
 from .._base.tuning import tuning
+from .._run import crossing
 from .._tensor.node import Node, accumulator
 from .._tensor.tensor import Tensor
 
@@ -96,6 +97,8 @@ def _host_ones(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Tensor:
+    if placed.several and not tracing.overlay:
+        gradient = crossing.given_for(output, gradient)
     given, made = gradient._look(), output._aval()
     if given.shape == made.shape and given.dtype == made.dtype and not batched:
         return gradient

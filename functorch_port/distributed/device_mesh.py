@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from .._array import placed
 from .._base import agreement, meshes
 from .._base.device import from_jax
 from .._tensor.creation.from_data import tensor as make_tensor
@@ -96,6 +97,7 @@ class DeviceMesh:
         self.device_type, self._ranks, self.mesh_dim_names = device_type, ranks, names
         #: the `jax.sharding.Mesh` of all devices, and the names in it of these dimensions, one or several for each
         self.jax_mesh, self.axes = mesh, tuple(axes)
+        placed.use(mesh)
         return self
 
     # ---------------------------------------------------------------- sizes

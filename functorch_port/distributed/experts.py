@@ -15,7 +15,7 @@ from ..nn import init
 from ..nn._module import Module
 from ..nn.parameter import Parameter
 from .device_mesh import DeviceMesh
-from .tensor._api import distribute_in_place, laid
+from .tensor._api import distribute_in_place, gathered, is_own, laid, whole
 from .tensor.parallel.style import ParallelStyle
 from .tensor.placement_types import Replicate, Shard
 
@@ -123,6 +123,8 @@ class MixtureOfExperts(Module):
         return min(tokens, math.ceil(self.capacity_factor * self.top_k * tokens / self.num_experts))
 
     def forward(self, x: Tensor) -> Routed:  # type: ignore[override]
+        if self.mesh is not None:
+            x = whole(x, self.mesh)
         shape = x.shape
         x = x.reshape(self.groups, -1, self.dim)
         logits = F.linear(x, self.router)
@@ -138,8 +140,7 @@ class MixtureOfExperts(Module):
         room = room * kept.unsqueeze(-1)
         to = _einsum("gtke,gtkc->gtec", choice.to(gates.dtype), room)
         back = _einsum("gtk,gtke,gtkc->gtec", gates, choice.to(gates.dtype), room)
-        inputs = self._moved(_einsum("gtec,gtd->egcd", to.to(x.dtype), x), 1, 0)
-        outputs = self._moved(self._experts(inputs), 0, 1)
+        outputs = self._by_experts(_einsum("gtec,gtd->egcd", to.to(x.dtype), x))
         output = _einsum("gtec,egcd->gtd", back.to(x.dtype), outputs).reshape(shape)
         share = choice.to(probs.dtype).mean((0, 1, 2))
         balance = self.num_experts * (share * probs.mean((0, 1))).sum()
@@ -173,14 +174,17 @@ class MixtureOfExperts(Module):
             h = self.activation(h)
         return _einsum("egch,ehd->egcd", h, self.weight2) + self.bias2[:, None, None]
 
-    def _moved(self, x: Tensor, have: int, want: int) -> Tensor:
-        """From being split over the groups to being split over the experts, or back: an all-to-all."""
-        if self.mesh is None:
-            return x
-        if self.groups % self.mesh.size():  # each device has all tokens
-            return laid(x, self.mesh, Shard(0))
-        split = laid(x, self.mesh, Shard(have), Shard(have))
-        return laid(split, self.mesh, Shard(want), Shard(want))
+    def _by_experts(self, x: Tensor) -> Tensor:
+        """What the experts give for the tokens of each, on the devices that have them."""
+        mesh = self.mesh
+        if mesh is None:
+            return self._experts(x)
+        if is_own(x):  # as all processes have it
+            return gathered(self._experts(laid(whole(x, mesh), mesh, Shard(0))), mesh)
+        if self.groups % mesh.size():  # each device has all tokens
+            return laid(self._experts(laid(x, mesh, Shard(0))), mesh, Shard(0))
+        x = laid(laid(x, mesh, Shard(1), Shard(1)), mesh, Shard(0), Shard(0))  # an all-to-all
+        return laid(laid(self._experts(x), mesh, Shard(0), Shard(0)), mesh, Shard(1), Shard(1))
 
     def extra_repr(self) -> str:
         return (
@@ -193,7 +197,11 @@ class ExpertParallel(ParallelStyle):
     """The style for `parallelize_module` that gives each device of a mesh some of the experts.
 
     Args of the module: with ``groups`` a multiple of the size of the mesh, each device sends its tokens to their
-    experts, and these send them back (two all-to-alls). Otherwise each device has all tokens.
+    experts, and these send them back (two all-to-alls). Otherwise each device has all tokens. In several processes an
+    input of each has to be the same in all, as for `ColwiseParallel`, and all have all tokens.
+
+    Raises:
+        NotImplementedError: the module is no `MixtureOfExperts`.
 
     Example:
         >>> import functorch_port as torch

@@ -92,7 +92,7 @@ def shard(
 
     Raises:
         ValueError: a pattern is found in no name, a spec names an axis that the mesh has not, or a dimension is not
-            divisible; then nothing has moved.
+            divisible; then nothing has moved. Or a value is not the same in all of several processes.
 
     Example:
         >>> import jax
@@ -113,6 +113,8 @@ def shard(
     for cell, sharding in places.items():
         placed.check(cell.aval().shape, sharding)
     for cell, sharding in places.items():
+        if not sharding.is_fully_addressable:
+            placed.agreed("what is placed on the devices of all", cell.look())
         placed.place(cell, sharding)
     return target
 
@@ -141,7 +143,8 @@ def constrain(x: Tensor, spec: PartitionSpec, mesh: DeviceMesh | Mesh | None = N
         mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` unless given.
 
     Raises:
-        ValueError: the spec names an axis that the mesh has not, or a dimension is not divisible.
+        ValueError: the spec names an axis that the mesh has not, a dimension is not divisible, or the tensor is not
+            the same in all of several processes.
 
     Example:
         >>> import jax
@@ -166,7 +169,8 @@ def from_process_batch(
         mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` unless given.
 
     Raises:
-        ValueError: the processes have parts of different shapes, or the devices cannot share the rows equally.
+        ValueError: the processes have parts of different shapes, or other numbers where ``spec`` has them have the
+            same, or the devices cannot share the rows equally.
 
     Example:
         >>> import jax

@@ -15,7 +15,7 @@ from .._run.registry import Array, op
 __all__ = ["constrain", "from_microbatches", "to_microbatches"]
 
 
-@op("_constrain", where="", node="RedistributeBackward")
+@op("_constrain", where="", node="RedistributeBackward", lays=True)
 def constrain(
     input: Array,
     sharding: Any,

@@ -497,6 +497,8 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
             return value.to(dtype=dtype, device=param.device)
         fit = value.detach().to(dtype=dtype)
         own = placed.sharding_of(fit._storage) is not None
+        if not own and placed.is_shared(param._storage):
+            placed.agreed("what is loaded for a parameter on the devices of all", fit._look())
         return fit if own else Tensor._wrap(placed.like(param._storage, fit._look()))
     if isinstance(value, dict):
         return {k: _fit(param, v, k, hosted) for k, v in value.items()}

@@ -79,6 +79,50 @@ def test_half_precision_is_rounded_once(row: Any) -> None:
     np.testing.assert_allclose(got.detach().double().numpy(), want[0], rtol=2**-8, atol=1e-3)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_is_dropped_depends_on_the_seed_and_not_on_the_devices(causal: bool) -> None:
+    p, (q, k, v) = 0.4, tensors((2, 3, 16, 4), (2, 3, 16, 4), (2, 3, 16, 5))
+
+    def both(value: Any) -> list[Any]:
+        out = attention(q, k, value, dropout_p=p, is_causal=causal)
+        return [out, *ft.autograd.grad(out.square().sum(), [q, k, value])]
+
+    def ring(f: Any, count: int, value: Any) -> Any:
+        ft.manual_seed(3)
+        with context_parallel(ft.distributed.init_device_mesh("cpu", (count,))):
+            return f(value)
+
+    with ft.no_grad():
+        eye = ft.eye(16, dtype=ft.float64).expand(2, 3, 16, 16)  # of which a weight is the factor
+        kept = ring(lambda v: attention(q, k, v, dropout_p=p, is_causal=causal), 4, eye) != 0
+    scores = (q @ k.mT) / 2
+    if causal:
+        scores = scores.masked_fill(~ft.ones(16, 16).bool().tril(), -ft.inf)
+    out = F.softmax(scores, -1) * kept / (1 - p) @ v
+    want = [out, *ft.autograd.grad(out.square().sum(), [q, k, v])]
+    for got, expected in zip(ring(ft.compile(both, rng="torch"), 2, v), want, strict=True):
+        np.testing.assert_allclose(got.detach().numpy(), expected.detach().numpy(), 1e-10, 1e-12)
+
+
+def test_the_share_of_weights_that_is_dropped(row: Any) -> None:
+    x, eye = ft.zeros(2, 4, 64, 2), ft.eye(64).expand(2, 4, 64, 64)
+    with context_parallel(row):
+        found = [attention(x, x, eye, dropout_p=p) for p in (0.3, 0.3, 1.0)]
+    first, second = (out != 0 for out in found[:2])
+    assert found[2].abs().sum() == 0
+    np.testing.assert_allclose(found[0].sum(-1).mean().item(), 1, atol=0.02)
+    for a, b in (
+        (first, second),
+        (first[0], first[1]),
+        (first[:, 0], first[:, 1]),
+        (first[..., :8], first[..., 8:16]),
+    ):
+        np.testing.assert_allclose(
+            a.float().mean().item(), 0.7, atol=0.015
+        )  # 3 standard deviations of the smallest
+        np.testing.assert_allclose((a == b).float().mean().item(), 0.58, atol=0.02)  # as independent ones
+
+
 class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -165,8 +209,8 @@ def test_what_is_refused(row: Any) -> None:
     with context_parallel(row):
         with pytest.raises(NotImplementedError, match="attn_mask=.* within context_parallel"):
             attention(x, x, x, attn_mask=ft.zeros(8, 8))
-        with pytest.raises(NotImplementedError, match="dropout_p=.* within context_parallel"):
-            attention(x, x, x, dropout_p=0.5)
+        with pytest.raises(RuntimeError, match="dropout probability has to be between 0 and 1, but got 1.5"):
+            attention(x, x, x, dropout_p=1.5)
         with pytest.raises(ValueError, match="has 6 elements, which 4 devices cannot share"):
             attention(*[ft.zeros(1, 1, 6, 4)] * 3)
 

@@ -63,10 +63,34 @@ def moved(
 ) -> Tensor:
     """The tensor with a sharding on a mesh, its gradient with another; the dtypes are those of `_constrain`."""
     placed.check(tensor.shape, sharding)
+    if is_own(tensor):
+        tensor = whole(tensor, mesh_of(cast(Mesh, sharding.mesh)))
     out = _constrain.run((tensor, sharding, back), dtypes)
     cell = out._storage
     cell.held = placed.Placed(cell.array(), sharding, mesh)
     return out  # type: ignore[no-any-return]
+
+
+def is_own(tensor: Tensor) -> bool:
+    """Whether a tensor is of this process, and there are others. In a trace it is not: one program is of all."""
+    if jax.process_count() == 1 or tracing.overlay:
+        return False
+    value = tensor._look()
+    return not isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct) and not meshes.is_global(value)
+
+
+def check_alone(mesh: DeviceMesh) -> None:
+    """Refuse a mesh that is a part of a larger one, on the rest of which it is not known how a tensor lies.
+
+    Raises:
+        NotImplementedError: the mesh is such a part.
+    """
+    rest = [n for axis, n in mesh.jax_mesh.shape.items() if axis not in mesh.axes and axis != OWN]
+    if any(n > 1 for n in rest):
+        raise NotImplementedError(
+            f"a tensor of one process alone meets parameters on {mesh}, a part of {dict(mesh.jax_mesh.shape)}: "
+            "say how it lies there by DTensor.from_local(x, mesh, placements) before"
+        )
 
 
 def entered(tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> Tensor:
@@ -74,16 +98,28 @@ def entered(tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -
 
     Raises:
         NotImplementedError: the mesh is a part of a larger one, so it is not known how the tensor lies on the rest.
+        ValueError: processes have other numbers for the same part.
     """
-    if jax.process_count() == 1 or tracing.overlay or _border.is_global(tensor):
+    if not is_own(tensor):
         return tensor
-    rest = [n for axis, n in mesh.jax_mesh.shape.items() if axis not in mesh.axes and axis != OWN]
-    if any(n > 1 for n in rest):
-        raise NotImplementedError(
-            f"a tensor of one process alone meets parameters on {mesh}, a part of {dict(mesh.jax_mesh.shape)}: "
-            "say how it lies there by DTensor.from_local(x, mesh, placements) before"
-        )
+    check_alone(mesh)
     return _border.joined(tensor, sharding_for(mesh, placements, tensor.dim()), mesh)
+
+
+def whole(tensor: Tensor, mesh: DeviceMesh) -> Tensor:
+    """In several processes, the global tensor that each of them has; others stay.
+
+    Raises:
+        NotImplementedError: as `entered`.
+        ValueError: it is not the same in all processes.
+    """
+    return entered(tensor, mesh, [Replicate()] * mesh.ndim)
+
+
+def gathered(tensor: Tensor, mesh: DeviceMesh) -> Tensor:
+    """The tensor, whole on all devices: then a process computes with its own copy (see `_run.crossing`)."""
+    everywhere = sharding_for(mesh, None, tensor.dim())
+    return _constrain.run((tensor, everywhere, None), {})  # type: ignore[no-any-return]
 
 
 def laid(
@@ -355,7 +391,8 @@ def distribute_tensor(
         tensor: a leaf, or a tensor without a history.
         device_mesh: a `DeviceMesh` or a `jax.sharding.Mesh`; that of the ``with`` block unless given.
         placements: one for each dimension of the mesh; by default each device has the whole.
-        src_data_rank: in several processes, whose values count; None: each has the right ones already.
+        src_data_rank: in several processes, whose values count; None: each has the right ones already. Those that
+            several processes are to have are compared then.
 
     Raises:
         RuntimeError: the tensor has a history.
@@ -384,6 +421,8 @@ def distribute_tensor(
         return tensor
     value = _agreed(tensor._aval() if tensor.is_meta else tensor._look(), src_data_rank)
     made = wrap(placed.Placed(placed.brought(value, sharding), sharding, mesh))
+    if src_data_rank is None:
+        placed.compare_parts(made._value)
     made._requires_grad = tensor.requires_grad
     return made
 
@@ -414,6 +453,8 @@ def distribute_in_place(
         if not tensor.is_meta and jax.process_count() > 1:
             cell.held = _agreed(tensor._look(), src_data_rank)
     placed.place(cell, sharding, mesh)
+    if have is None and src_data_rank is None:
+        placed.compare_parts(cell.held.made)
 
 
 def _joined(have: Any, new: Any, axes: Sequence[str], ndim: int) -> jax.sharding.PartitionSpec:

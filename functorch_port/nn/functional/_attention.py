@@ -72,13 +72,13 @@ def scaled_dot_product_attention(
             raise ValueError("CausalBias should not be used with causal=True")
         if attn_mask.variant is CausalVariant.UPPER_LEFT or attn_mask.seq_len_q == attn_mask.seq_len_kv:
             attn_mask, is_causal = None, True
+    if dropout_p > 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
     if contexts.state.attention is not None:
         other = contexts.state.attention
         return other(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)  # type: ignore[no-any-return]
     keep = None
     if dropout_p > 0:
-        if dropout_p > 1:
-            raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
         shape = (
             *broadcast_shapes(query.shape[:-2], _heads(key, query, enable_gqa)),
             query.size(-2),

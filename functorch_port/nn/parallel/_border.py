@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..._array import executor, placed, tracing
+from ..._array import placed, tracing
 from ..._base import agreement, contexts, inside, memory, meshes
 from ..._base.tuning import tuning
+from ..._run.crossing import JoinedBackward, local_part
 from ..._run.opnode import edge_of
 from ..._tensor import grad_mode, tree
 from ..._tensor.node import Edge, Node
@@ -44,20 +45,6 @@ def _holders(mesh: Mesh, axes: tuple[str, ...]) -> dict[tuple[int, ...], list[in
     Raises:
         NotImplementedError: the parts of two processes overlap.
     """
-    holders: dict[tuple[int, ...], list[int]] = {}
-    for process, parts in sorted(_parts(mesh, axes).items()):
-        holders.setdefault(tuple(sorted(parts)), []).append(process)
-    if sum(map(len, holders)) > np.prod([mesh.shape[name] for name in axes]):
-        raise NotImplementedError(
-            f"over {', '.join(axes)} of the mesh {dict(mesh.shape)} processes have parts that overlap: make the "
-            "mesh so that each process has a part for itself, or several have the same"
-        )
-    return dict(sorted(holders.items()))
-
-
-@lru_cache(tuning.cached_facts)
-def _parts(mesh: Mesh, axes: tuple[str, ...]) -> dict[int, frozenset[int]]:
-    """Which parts each process has of what is split over axes of a mesh."""
     names = [*axes, *[name for name in mesh.axis_names if name not in axes]]
     devices = mesh.devices.transpose([mesh.axis_names.index(name) for name in names])
     count = int(np.prod([mesh.shape[name] for name in axes]))
@@ -65,7 +52,15 @@ def _parts(mesh: Mesh, axes: tuple[str, ...]) -> dict[int, frozenset[int]]:
     for part, row in enumerate(devices.reshape(count, -1)):
         for device in row:
             found.setdefault(device.process_index, set()).add(part)
-    return {rank: frozenset(parts) for rank, parts in found.items()}
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for process in sorted(found):
+        holders.setdefault(tuple(sorted(found[process])), []).append(process)
+    if sum(map(len, holders)) > count:
+        raise NotImplementedError(
+            f"over {', '.join(axes)} of the mesh {dict(mesh.shape)} processes have parts that overlap: make the "
+            "mesh so that each process has a part for itself, or several have the same"
+        )
+    return dict(sorted(holders.items()))
 
 
 @lru_cache(tuning.cached_facts)
@@ -153,13 +148,8 @@ def is_global(tensor: Tensor) -> bool:
 
 
 def _check_fits(tensor: Tensor, sharding: Any) -> None:
-    """Refuse parts of different shapes, dtypes or placements, and parts of different values where several processes are
-    to have the same. The processes meet here.
-    """
-    parts = _parts(sharding.mesh, tuple([name for entry in sharding.spec for name in meshes.axes_of(entry)]))
-    shared = len({*parts.values()}) < len(parts)
-    values = agreement.digest([tensor._look()]).hex() if shared else ""
-    mine = "; ".join((str(tuple(tensor.shape)), str(tensor.dtype), meshes.described(sharding), values))
+    """Refuse parts of different shapes, dtypes or placements. The processes meet here."""
+    mine = "; ".join((str(tuple(tensor.shape)), str(tensor.dtype), meshes.described(sharding)))
     found = [
         each.decode().split("; ") for each in agreement.everywhere("a batch of each process", mine.encode())
     ]
@@ -168,16 +158,6 @@ def _check_fits(tensor: Tensor, sharding: Any) -> None:
             raise ValueError(
                 f"the processes give batches of different {what}: {', '.join(texts)}. Give all the same number of "
                 "rows, as DistributedSampler and DataLoader(drop_last=True) do, of one dtype, placed in one way"
-            )
-    first: dict[frozenset[int], int] = {}
-    for rank, part in parts.items():
-        other = first.setdefault(part, rank)
-        if found[rank][3] != found[other][3]:
-            raise ValueError(
-                f"rank {other} and rank {rank} give different values of a tensor of shape {list(tensor.shape)} that "
-                f"is to be the same in both, as it lies by {meshes.described(sharding)}: give both the same batch, "
-                "without a sampler that divides it between them (DistributedSampler(num_replicas=, rank=) counts the "
-                "data-parallel ranks alone), or placements that split it"
             )
 
 
@@ -197,19 +177,10 @@ def _sum(value: Any, mesh: Mesh) -> Any:
         return memory.run(_summing(mesh), (rows,))
 
 
-class JoinedBackward(Node):
-    """The node of a global tensor: a process gets the gradient of its part.
+class _JoinedBackward(JoinedBackward):
+    """The same in a trace, too."""
 
-    Attributes:
-        sharding: where the parts lie.
-        times: what it is multiplied by: `OwnPartBackward.share` is taken back.
-    """
-
-    __slots__ = ("sharding", "times")
-
-    def __init__(self, edge: Edge, sharding: NamedSharding, times: int) -> None:
-        super().__init__((edge,))
-        self.sharding, self.times = sharding, times
+    __slots__ = ()
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
         return [None if g is None else _part(g, self.sharding, self.times) for g in grads]
@@ -239,19 +210,24 @@ class OwnPartBackward(Node):
 
 
 def _whole(value: Any, sharding: NamedSharding) -> Any:
-    """The array that lies so, of which each process has such a part."""
+    """The array that lies so, of which each process has such a part.
+
+    Raises:
+        ValueError: several processes have the same part, and other numbers.
+    """
     if tracing.overlay:
         return placed.brought(crossings.whole(value, _parts_of(sharding)), sharding)
-    return placed.of_parts(value, sharding)
+    made = placed.of_parts(value, sharding)
+    placed.compare_parts(made)
+    return made
 
 
 def _part(value: Any, sharding: NamedSharding, times: int = 1) -> Any:
     """What a process has of an array, where that lies so."""
-    if tracing.overlay:
-        part = crossings.part(value, _parts_of(sharding))
-        return part if times == 1 else part * np.asarray(times, part.dtype)
-    part = placed.local_part(placed.brought(value, sharding))
-    return executor.current.place(part if times == 1 else part * np.asarray(times, part.dtype))
+    if not tracing.overlay:
+        return local_part(placed.brought(value, sharding), times)
+    part = crossings.part(value, _parts_of(sharding))
+    return part if times == 1 else part * np.asarray(times, part.dtype)
 
 
 def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int = 1) -> Tensor:
@@ -259,7 +235,7 @@ def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int
 
     Args:
         mesh: the `DeviceMesh` that it is declared on.
-        times: as in `JoinedBackward`.
+        times: as in `JoinedBackward`; so `OwnPartBackward.share` is taken back.
 
     Raises:
         ValueError: the processes have parts of different shapes, dtypes or placements, or of different values where
@@ -271,7 +247,7 @@ def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int
     value = crossings.entering(tensor._look()) if tracing.overlay else tensor._look()
     out = wrap(placed.Placed(_whole(value, sharding), sharding, mesh))
     if edge is not None:
-        out._requires_grad, out._grad_fn = True, JoinedBackward(edge, sharding, times)
+        out._requires_grad, out._grad_fn = True, _JoinedBackward(edge, sharding, times)
     return out
 
 

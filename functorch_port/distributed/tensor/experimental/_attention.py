@@ -7,19 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ...._array import tracing
+from ...._array import placed, tracing
 from ...._base import contexts
+from ...._run.bind import function
 from ...._run.call import Op
 from ...._run.registry import ops
 from ...._tensor.grad_mode import no_grad
 from ...._tensor.tensor import Tensor
 from ...device_mesh import DeviceMesh, mesh_of
-from .._api import distribute_in_place, laid
-from ..placement_types import Replicate, Shard
+from .._api import check_alone, distribute_in_place, gathered, is_own, laid, whole
+from ..placement_types import Replicate, Shard, sharding_for
 
 __all__ = ["context_parallel", "context_parallel_unshard", "set_rotate_method"]
 
-_ring = Op(ops["_ring_attention"])
+_ring, _randint = Op(ops["_ring_attention"]), function("randint")
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,6 @@ class _Attention:
             raise NotImplementedError(
                 "scaled_dot_product_attention(attn_mask=) within context_parallel: only is_causal=True, or no mask"
             )
-        if dropout_p:
-            raise NotImplementedError(
-                "scaled_dot_product_attention(dropout_p=) within context_parallel: drop out what it returns"
-            )
         (axis,), count = self.mesh.axes, self.mesh.size()
         for name, x in (("query", query), ("key", key)):
             if x.size(-2) % count:
@@ -54,9 +51,12 @@ class _Attention:
                     f"context_parallel: the sequence of the {name} has {x.size(-2)} elements, which {count} devices "
                     f"cannot share: pad it to a multiple of {count}"
                 )
-        return _ring.run(  # type: ignore[no-any-return]
-            (query, key, value, self.mesh.jax_mesh, axis, bool(is_causal), scale, bool(enable_gqa)), {}
-        )
+        own = is_own(query)
+        query, key, value = (whole(x, self.mesh) for x in (query, key, value))
+        seed = whole(_randint(0, 1 << 32, (2,)), self.mesh) if dropout_p > 0 else None
+        how = self.mesh.jax_mesh, axis, bool(is_causal), scale, bool(enable_gqa), float(dropout_p)
+        out = _ring.run((query, key, value, seed, *how), {})
+        return gathered(out, self.mesh) if own else out
 
 
 @contextmanager
@@ -81,8 +81,8 @@ def context_parallel(
 
     Raises:
         ValueError: there is not one dimension for each buffer, ``no_restore_buffers`` has others, the mesh has several
-            dimensions, or a sequence is not divisible.
-        NotImplementedError: for attention with a mask or dropout, and for buffers in a compiled function.
+            dimensions, a sequence is not divisible, or a buffer is not the same in all of several processes.
+        NotImplementedError: for attention with a mask, and for buffers in a compiled function.
 
     Example:
         >>> import functorch_port as torch
@@ -111,10 +111,15 @@ def context_parallel(
         raise NotImplementedError(
             "context_parallel(buffers=) in a compiled function: enter the context around its call"
         )
+    for buffer, dim in zip(buffers, dims, strict=True):
+        placed.check(buffer.shape, sharding_for(mesh, [Shard(dim)], buffer.dim()))
+        if is_own(buffer):
+            check_alone(mesh)
+            placed.agreed("a buffer of context_parallel", buffer._look())
     with no_grad():
         originals = [None if any(b is k for k in kept) else b.clone() for b in buffers]
         for buffer, dim in zip(buffers, dims, strict=True):
-            distribute_in_place(buffer, mesh, [Shard(dim)])
+            distribute_in_place(buffer, mesh, [Shard(dim)], src_data_rank=None)
     try:
         with contexts.state.having(attention=_Attention(mesh)):
             yield
