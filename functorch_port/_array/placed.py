@@ -18,7 +18,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from .._base import agreement, memory, meshes
 from .._base.tuning import tuning
-from . import tracing
+from . import offloaded, tracing
 from .value import LAZY, VALUES, Value
 
 if TYPE_CHECKING:
@@ -38,18 +38,18 @@ class Placed(Value):
     """An array, and the sharding that its Storage keeps.
 
     Attributes:
-        made: the array; on the meta device its shape and dtype.
+        made: the array; on the meta device its shape and dtype. In a trace it is on the devices in any case.
         sharding: a `NamedSharding`, whose mesh has axes of the type Auto.
         mesh: the `DeviceMesh` that it was declared on, where that is a part of the sharding's; or None.
     """
 
-    __slots__ = ("made", "mesh", "sharding")
-    on_cpu = False
+    __slots__ = ("made", "mesh", "on_cpu", "sharding")
     committed = True
 
     def __init__(self, made: Any, sharding: NamedSharding, mesh: Any = None) -> None:
         global several
         self.made, self.sharding, self.mesh = made, sharding, mesh
+        self.on_cpu = offloaded.is_on_hosts(sharding) and not isinstance(made, jax.ShapeDtypeStruct)
         several = several or not sharding.is_fully_addressable
 
     @property
@@ -61,6 +61,9 @@ class Placed(Value):
         return self.made.dtype
 
     def array(self, cell: Storage) -> Any:
+        return offloaded.to_devices(self.made) if self.on_cpu else self.made
+
+    def kept(self, cell: Storage) -> Any:
         return self.made
 
     def new(self, value: Any) -> Placed:
@@ -111,10 +114,11 @@ def place(cell: Storage, sharding: NamedSharding, mesh: Any = None) -> None:
 def brought(value: Any, sharding: NamedSharding) -> Any:
     """A value as an array with this sharding, which shares no memory with another one.
 
-    One that has it already is given back as it is. A tracer is constrained, what has no values stays.
+    One that has it already is given back as it is. A tracer is constrained, and stays on the devices (see
+    `offloaded`); what has no values stays.
     """
     if isinstance(value, jax.core.Tracer):
-        return jax.lax.with_sharding_constraint(value, sharding)
+        return jax.lax.with_sharding_constraint(value, offloaded.of_devices(sharding))
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
     if isinstance(value, jax.Array) and value.sharding == sharding:

@@ -394,7 +394,8 @@ def distribute_in_place(
         if not tensor.is_meta and jax.process_count() > 1:
             cell.held = _agreed(tensor._look(), src_data_rank)
     elif have.mesh == sharding.mesh:
-        sharding = NamedSharding(sharding.mesh, _joined(have.spec, sharding.spec, mesh.axes, tensor.dim()))
+        spec = _joined(have.spec, sharding.spec, mesh.axes, tensor.dim())
+        sharding = NamedSharding(sharding.mesh, spec, memory_kind=have.memory_kind)
     placed.place(cell, sharding, mesh)
 
 
