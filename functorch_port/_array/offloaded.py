@@ -1,9 +1,9 @@
 """Values in the memory of the hosts, which come to the devices where they are used.
 
-JAX calls that memory ``pinned_host``: a `NamedSharding` with this memory kind says which device reads which part of it.
-A Storage may keep such a sharding (see `placed`). Who reads it gets a copy in the memory of the devices. A program is
-given what is kept (`Storage.kept`) and moves it itself, so that XLA does so where and when it needs it. Inside a program
-all values are on the devices; what it writes goes `back` at its end.
+JAX calls that memory ``pinned_host``: a `NamedSharding` of this memory kind says which device reads which part. A
+Storage may keep such a sharding (see `placed`). Who reads it gets a copy in the memory of the devices. A program is
+given what is kept (`Storage.kept`) and moves it itself, so that XLA chooses when. Inside a program all values are on
+the devices; what it writes goes back at its end.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def _to_devices(x: Any) -> Any:
         return x
     if isinstance(x, jax.core.Tracer):
         return jax.device_put(x, jax.memory.Space.Device)
-    with jax.ensure_compile_time_eval(), tracing.x64():  # a program may be given the array for good: nothing is shared
+    with (
+        jax.ensure_compile_time_eval(),
+        tracing.x64(),
+    ):  # a program may be given the array for good: nothing is shared
         return jax.device_put(x, of_devices(x.sharding), may_alias=False)
 
 

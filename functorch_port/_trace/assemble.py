@@ -455,6 +455,10 @@ def _executable(
             if np.shape(value) != aval.shape or (hasattr(value, "dtype") and value.dtype != aval.dtype):
                 raise Stale
             values[position] = offloaded.to_devices(value)
+        for position, sharding in zip(order, shardings, strict=False):
+            if offloaded.is_on_hosts(sharding):  # else XLA may gather a value on the hosts
+                whole = values[position]
+                values[position] = jax.lax.with_sharding_constraint(whole, offloaded.of_devices(sharding))
         held = list(consts)
         for k, value in zip(drawn, given[len(order) :], strict=True):
             held[k] = value

@@ -7,8 +7,8 @@ from math import prod
 from typing import Any, TypeAlias
 
 from .._array.donation import is_one_cpu
-from .._array.offloaded import is_on_hosts
 from .._array.joint import Joint, default_sharding, kind_of
+from .._array.offloaded import is_on_hosts
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from ._scalars import host_number

@@ -499,7 +499,11 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool, old: Any = None) -> 
         if placed.sharding_of(param._storage) is None or value.is_meta:
             return value.to(dtype=dtype, device=param.device)
         fit = value.detach().to(dtype=dtype)
-        if isinstance(old, Tensor) and old.shape == fit.shape and placed.sharding_of(old._storage) is not None:
+        if (
+            isinstance(old, Tensor)
+            and old.shape == fit.shape
+            and placed.sharding_of(old._storage) is not None
+        ):
             return Tensor._wrap(old._storage.held.new(fit._look()))
         own = placed.sharding_of(fit._storage) is not None
         return fit if own else Tensor._wrap(placed.like(param._storage, fit._look()))

@@ -95,9 +95,7 @@ class Unit:
                 if param is not None and param not in self.ignored:
                     yield module._parameters, name, param
 
-    def place(
-        self, choose: Callable[[Any], Any] | None, agree: bool = False, on_hosts: bool = False
-    ) -> None:
+    def place(self, choose: Callable[[Any], Any] | None, agree: bool = False, on_hosts: bool = False) -> None:
         """Split the parameters (and keep them in the hosts' memory, ``on_hosts``), and have every device hold the
         buffers.
 
