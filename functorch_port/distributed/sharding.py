@@ -164,7 +164,7 @@ def offload(target: Offloaded) -> Offloaded:
         (True, False)
     """
     places: dict[Storage, Any] = {}
-    made = _new_state(target) if isinstance(target, Optimizer) else {}
+    made: dict[Tensor, dict[str, Any]] = _new_state(target) if isinstance(target, Optimizer) else {}
     for tensor in _tensors_of(target, made):
         sharding = placed.sharding_of(tensor._storage) if tensor._view is None else None
         if sharding is None:
