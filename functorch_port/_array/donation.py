@@ -294,7 +294,7 @@ def _lend(cell: Storage, taken: list[Storage]) -> None:
     """Have a Storage hold a `Lent` value, if it holds an array. No frame is to hold the array when `own` counts."""
     if cell.held.__class__ in HOST:
         return
-    array, held = cell.array(), cell.held  # what was lazy is an array then
+    array, held = cell.kept(), cell.held  # what was lazy is an array then
     if held is array or held.__class__ in MADE:
         taken.append(cell)
         cell.held = Lent(held)
@@ -307,11 +307,11 @@ class Lent(Value):
         lent: what the Storage held: the array, or a `Twin` or `Placed` value that has it.
     """
 
-    __slots__ = ("lent",)
-    on_cpu = False
+    __slots__ = ("lent", "on_cpu")
 
     def __init__(self, lent: Any) -> None:
         self.lent = lent
+        self.on_cpu = lent.__class__ is Placed and lent.on_cpu
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -329,7 +329,13 @@ class Lent(Value):
         with tracing.turn:
             if cell.held is not self:
                 return cell.array()
-            return self.lent.made if self.lent.__class__ in MADE else self.lent
+            return self.lent.array(cell) if self.lent.__class__ in MADE else self.lent
+
+    def kept(self, cell: Storage) -> Any:
+        with tracing.turn:
+            if cell.held is not self:
+                return cell.kept()
+            return self.lent.kept(cell) if self.lent.__class__ in MADE else self.lent
 
     def host(self, cell: Storage) -> Any:
         with tracing.turn:

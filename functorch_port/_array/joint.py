@@ -24,6 +24,7 @@ from .._base.jaxprs import is_literal
 from .._base.tuning import tuning
 from . import executor, placing, tracing
 from .donation import at_once
+from .placed import Placed
 from .storage import Storage
 from .value import HOST, Value
 
@@ -170,7 +171,9 @@ class Part(Value):
 def kind_of(cell: Storage) -> tuple[Any, Any, Any, bool]:
     """Shape, dtype, sharding (None: on the host) and whether it is committed there. A `Part` is not cut for it."""
     held = cell.held
-    return held.joint.kinds[held.number] if held.__class__ is Part else _kind(cell.look())  # type: ignore[no-any-return]
+    if held.__class__ is Part:
+        return held.joint.kinds[held.number]  # type: ignore[no-any-return]
+    return _kind(held.made if held.__class__ is Placed else cell.look())
 
 
 def _kind(array: Any) -> tuple[Any, Any, Any, bool]:

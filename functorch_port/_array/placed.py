@@ -18,7 +18,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from .._base import agreement, memory, meshes
 from .._base.tuning import tuning
-from . import tracing
+from . import offloaded, tracing
 from .value import LAZY, VALUES, Made
 
 if TYPE_CHECKING:
@@ -42,20 +42,21 @@ def use(mesh: Any) -> None:
 
 
 class Placed(Made):
-    """An array, and the sharding that its Storage keeps. On the meta device ``made`` is a shape and dtype.
+    """An array, and the sharding that its Storage keeps. On the meta device ``made`` is a shape and dtype. In
+    a trace it is on the devices in any case.
 
     Attributes:
         sharding: a `NamedSharding`, whose mesh has axes of the type Auto.
         mesh: the `DeviceMesh` that it was declared on, where that is a part of the sharding's; or None.
     """
 
-    __slots__ = ("mesh", "sharding")
-    on_cpu = False
+    __slots__ = ("mesh", "on_cpu", "sharding")
     committed = True
 
     def __init__(self, made: Any, sharding: NamedSharding, mesh: Any = None) -> None:
         global several
         self.made, self.sharding, self.mesh = made, sharding, mesh
+        self.on_cpu = offloaded.is_on_hosts(sharding) and not isinstance(made, jax.ShapeDtypeStruct)
         several = several or not sharding.is_fully_addressable
 
     @property
@@ -70,7 +71,11 @@ class Placed(Made):
         """The same with another array, which has the sharding for certain."""
         new = _bare(Placed)
         new.made, new.sharding, new.mesh = made, self.sharding, self.mesh
+        new.on_cpu = self.on_cpu
         return new
+
+    def array(self, cell: Storage) -> Any:
+        return offloaded.to_devices(self.made) if self.on_cpu else self.made
 
     def new(self, value: Any) -> Placed:
         """Another value with the same sharding."""
@@ -153,10 +158,11 @@ def place(cell: Storage, sharding: NamedSharding, mesh: Any = None) -> None:
 def brought(value: Any, sharding: NamedSharding) -> Any:
     """A value as an array with this sharding, which shares no memory with another one.
 
-    One that has it already is given back as it is. A tracer is constrained, what has no values stays.
+    One that has it already is given back as it is. A tracer is constrained, and stays on the devices (see
+    `offloaded`); what has no values stays.
     """
     if isinstance(value, jax.core.Tracer):
-        return jax.lax.with_sharding_constraint(value, sharding)
+        return jax.lax.with_sharding_constraint(value, offloaded.of_devices(sharding))
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
     if isinstance(value, jax.Array) and value.sharding == sharding:

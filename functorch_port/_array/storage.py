@@ -87,6 +87,11 @@ class Storage:
             self.held = kept
         return made
 
+    def kept(self) -> Any:
+        """As `array`, where it is kept: for a program that moves what is on the hosts itself (see `offloaded`)."""
+        held = self.held
+        return held.kept(self) if held.__class__ in VALUES else self.array()
+
     def host(self) -> Any:
         """The value as a numpy array, or None if it is not on the host."""
         held = self.held

@@ -81,6 +81,10 @@ class Value:
         """The array, or this itself if it waits to be computed and other Storages may hold it, too."""
         return self.array(cell)
 
+    def kept(self, cell: Storage) -> Any:
+        """The `jax.Array` where it is kept, for a program that moves it to the devices (see `offloaded`)."""
+        return self.array(cell)
+
     def write(self, cell: Storage, value: Any) -> None:
         """Have the Storage hold a new value."""
         cell.held, cell.form = value, None
@@ -124,6 +128,9 @@ class Made(Value):
         MADE.add(cls)
 
     def array(self, cell: Storage) -> Any:
+        return self.made
+
+    def kept(self, cell: Storage) -> Any:
         return self.made
 
 
@@ -179,9 +186,9 @@ class Shared(Value):
 
 
 def arrays_of(cells: Sequence[Any], held: Sequence[Any]) -> list[Any]:
-    """The arrays of Storages that hold these."""
+    """The arrays of Storages that hold these, where they are kept: for a program."""
     return [
-        h if h.__class__ not in OTHERS else h.made if h.__class__ in MADE else cell.array()
+        h if h.__class__ not in OTHERS else h.made if h.__class__ in MADE else cell.kept()
         for cell, h in zip(cells, held, strict=True)
     ]
 

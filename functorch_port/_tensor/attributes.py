@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._array.offloaded import is_on_hosts
+from .._array.placed import sharding_of
 from .._array.storage import Storage
 from .._base.layout import channels_last, channels_last_3d, is_in_format, strided
 from .._base.strides import contiguous
@@ -142,7 +144,8 @@ def is_shared(self: Tensor) -> bool:
 
 
 def is_pinned(self: Tensor) -> bool:
-    return False
+    """Whether it is kept in memory of the host that devices read: see `distributed.sharding.offload`."""
+    return self._view is None and is_on_hosts(sharding_of(self._storage))
 
 
 def share_memory_(self: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._array.offloaded import is_on_hosts
 from .._array.placed import sharding_of
 from .._base import dtypes, meshes, watch
 from .._base.dtypes import dtype
@@ -257,6 +258,7 @@ def format_tensor(
         suffixes.append(f"tangent={tangent}")
     if sharding is not None:
         suffixes += [f"mesh={dict(sharding.mesh.shape)}", f"spec={sharding.spec}"]
+        suffixes += [f"memory_kind={sharding.memory_kind!r}"] if is_on_hosts(sharding) else []
     if contents is None:
         contents = "..." if values is None else _contents(values, len(prefix))
     return _with_suffixes(prefix + contents, suffixes, len(prefix))

@@ -75,7 +75,11 @@ def _device(self: Storage) -> device:
     if isinstance(value, jax.core.Tracer):
         overlay = tracing.current()
         return (overlay and overlay.device()) or get_default_device()
-    sharding = value.sharding
+    return device_of(value.sharding)
+
+
+def device_of(sharding: Any) -> device:
+    """The devices of a sharding: without a number, if they are several."""
     found = _devices.get(sharding)
     if found is None:
         found = from_jax(next(iter(sharding.device_set)))

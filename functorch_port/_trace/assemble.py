@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Literal, Var, jaxpr_as_fun
 
-from .._array import joint, placed
+from .._array import joint, offloaded, placed
 from .._array.joint import Joint, Part
 from .._array.placed import brought, sharding_of
 from .._array.sizes import size_key
@@ -175,6 +175,8 @@ def _places(draft: Draft, arguments: Arguments) -> dict[int, Any]:
     by_position = {i: cell for cell, i in arguments.cells.items()}
     written = [(cell, index) for cell, index, _ in draft.cells]
     written += [(by_position[i], index) for i, index, _ in draft.args]
+    made = [(t._storage, index) for t, index in draft.grads.computed if isinstance(t, Tensor)]
+    written += [(cell, i) for cell, i in (*made, *draft.fill) if offloaded.is_on_hosts(sharding_of(cell))]
     return {index: sharding for cell, index in written if (sharding := sharding_of(cell)) is not None}
 
 
@@ -443,6 +445,7 @@ def _executable(
         given = [*donated, *kept]
         values, held = place(given)
         outs = as_fun(closed.replace(consts=held))(*values)
+        before = [values[position] for position in order[:count]]
         for index, sharding in places.items():
             outs[index] = brought(outs[index], sharding)
         if within is not None:
@@ -450,8 +453,11 @@ def _executable(
         found = [outs[index] for index in out_order]
         if within is not None:  # what is donated stays as it was, if a check fails
             failed = outs[flag].any()
-            found[:count] = [jnp.where(failed, old, new) for old, new in zip(given, found[:count])]
-        return found
+            found[:count] = [jnp.where(failed, old, new) for old, new in zip(before, found[:count])]
+        return [
+            jax.device_put(value, places[index]) if offloaded.is_on_hosts(places.get(index)) else value
+            for value, index in zip(found, out_order, strict=True)
+        ]
 
     def place(given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The inputs and constants of the jaxpr, from those of the program."""
@@ -461,7 +467,11 @@ def _executable(
         for position, value, aval in zip(order, given, avals, strict=False):
             if np.shape(value) != aval.shape or (hasattr(value, "dtype") and value.dtype != aval.dtype):
                 raise Stale
-            values[position] = value
+            values[position] = offloaded.to_devices(value)
+        for position, sharding in zip(order, shardings, strict=False):
+            if offloaded.is_on_hosts(sharding):  # else XLA may gather a value on the hosts
+                whole = values[position]
+                values[position] = jax.lax.with_sharding_constraint(whole, offloaded.of_devices(sharding))
         held = list(consts)
         for k, value in zip(drawn, given[len(order) :], strict=True):
             held[k] = value

@@ -190,7 +190,7 @@ class Inputs:
             leaf = leaves[i]
             if leaf.__class__ is Tensor and leaf._view is None:
                 held = leaf._storage.held
-                kept.append(leaf._storage.array() if held.__class__ in OTHERS else held)
+                kept.append(leaf._storage.kept() if held.__class__ in OTHERS else held)
             else:
                 kept.append(leaf._value if isinstance(leaf, Tensor) else leaf)
         if self.lengths:
@@ -199,7 +199,7 @@ class Inputs:
                 if shape is not None:
                     kept[k] = padded_to(kept[k], shape)
         if self.grads:
-            kept += [g._storage.array() if g._view is None else g._value for g in grads_of(self.grads)]
+            kept += [g._storage.kept() if g._view is None else g._value for g in grads_of(self.grads)]
         kind: tuple[Any, ...] = ()
         numbers = self.numbers
         if numbers.inputs:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._array.placed import sharding_of
 from .._array.refusal import Check
 from .._array.sizes import Symbols
 from .._array.storage import Storage
@@ -26,6 +27,7 @@ from .._array.symbolic import SymNumber
 from .._base import inside
 from .._tensor.node import Node
 from .._tensor.tensor import Tensor
+from .._tensor.untyped import device_of
 from .pending import Pending
 from .slots import Slot, find
 from .stateful import fields_of, kind_of, tables_of
@@ -148,6 +150,9 @@ class Overlay:
         cell = next(
             (cell for cell in cells if getattr(cell.held, "committed", False)), cells[0] if cells else None
         )
+        sharding = None if cell is None else sharding_of(cell)
+        if sharding is not None:  # it may be kept on the hosts
+            return device_of(sharding)
         return None if cell is None else cell.device
 
     def read(self, cell: Storage) -> Any:

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from .._array import tracing
 from .._array.donation import is_one_cpu, own
 from .._array.joint import kind_of
+from .._array.offloaded import is_on_hosts
 from .._base import alive
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor, wrap
@@ -37,9 +38,8 @@ def pays(tensors: Sequence[Tensor]) -> bool:
     """Whether to leave the gradients of these parameters pending."""
     kinds = [kind_of(t._storage) for t in tensors]
     places = [place for _, _, place, _ in kinds if place is not None]
-    if any(
-        len(place.device_set) > 1 for place in places
-    ):  # where memory is scarce, and one process cannot ask alone
+    # on several devices memory is scarce, and one process cannot ask alone
+    if any(len(place.device_set) > 1 or is_on_hosts(place) for place in places):
         return False
     return sum(prod(shape) for shape, *_ in kinds) < tuning.pending_elements * len(kinds) or not all(
         map(is_one_cpu, places)

@@ -154,7 +154,7 @@ def _value_of(cell: Storage) -> Any:
     if held.__class__ is Part:
         cell = held.joint.cell
     try:
-        return cell.array()
+        return cell.kept()
     except RuntimeError as error:
         if str(error) != FREED:
             raise

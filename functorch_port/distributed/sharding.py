@@ -15,18 +15,21 @@ from typing import Any, TypeVar
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from .._array import placed
+from .._array import placed, tracing
+from .._array.offloaded import of_hosts
 from .._array.storage import Storage
 from .._tensor import tree
 from .._tensor.tensor import Tensor
 from ..nn._module import Module
 from ..nn.parallel import _border
+from ..optim.optimizer import Optimizer
 from .device_mesh import DeviceMesh, mesh_of
 from .tensor._api import moved
 
-__all__ = ["axis_rules", "constrain", "from_process_batch", "shard", "use_mesh"]
+__all__ = ["axis_rules", "constrain", "from_process_batch", "offload", "shard", "use_mesh"]
 
 T = TypeVar("T", Tensor, Module)
+Offloaded = TypeVar("Offloaded", Tensor, Module, Optimizer)
 
 
 class _Thread(threading.local):
@@ -132,6 +135,80 @@ def _places(module: Module, rules: Any, mesh: DeviceMesh) -> Iterator[tuple[Stor
             f"no parameter or buffer has a name in which {', '.join(map(repr, unused))} is found; there are "
             f"{', '.join(tensors)}"
         )
+
+
+def offload(target: Offloaded) -> Offloaded:
+    """Keep a tensor, the parameters of a module, or the state of an optimizer in the memory of the hosts, in place.
+
+    They lie on a mesh, and stay split as they are. Operations and compiled functions move them to the devices where
+    they use them, and back what is written to them. Gradients and the state of optimizers that are made later follow
+    parameters. Tensors without dimensions stay on the devices. `shard` brings a tensor or a module back.
+
+    Args:
+        target: what is kept there. The state of an optimizer that has made no step is made.
+
+    Returns:
+        the target.
+
+    Raises:
+        ValueError: something does not lie on a mesh; then nothing has moved.
+        NotImplementedError: there are several processes, the devices cannot read the host's memory, or the optimizer
+            makes its state in its first step.
+
+    Example:
+        >>> import jax
+        >>> from jax.sharding import PartitionSpec as P
+        >>> import functorch_port as torch
+        >>> from functorch_port.distributed.sharding import offload, shard
+        >>> net = shard(torch.nn.Linear(4, 8), {"weight": P("data")}, jax.make_mesh((1,), ("data",)))
+        >>> opt = offload(torch.optim.Adam(net.parameters()))
+        >>> opt.state[net.weight]["exp_avg"].is_pinned(), net.weight.is_pinned()
+        (True, False)
+    """
+    places: dict[Storage, Any] = {}
+    made: dict[Tensor, dict[str, Any]] = _new_state(target) if isinstance(target, Optimizer) else {}
+    for tensor in _tensors_of(target, made):
+        sharding = placed.sharding_of(tensor._storage) if tensor._view is None else None
+        if sharding is None:
+            raise ValueError(
+                f"a tensor of shape {list(tensor.shape)} does not lie on a mesh: put it (or the parameter that it "
+                "belongs to) there by shard or fully_shard before offload"
+            )
+        places[tensor._storage] = of_hosts(sharding), tensor._storage.held.mesh
+    for cell, (sharding, on) in places.items():
+        placed.place(cell, sharding, on)
+    if isinstance(target, Optimizer):
+        target.state.update(made)
+    return target
+
+
+def _new_state(optimizer: Optimizer) -> dict[Tensor, dict[str, Any]]:
+    """The state of the parameters that have none, as a first step makes it."""
+    make = getattr(optimizer, "_init_state", None)
+    found = {}
+    for group in optimizer.param_groups:
+        for param in group["params"]:
+            if optimizer.state.get(param) or not param.requires_grad:
+                continue
+            with tracing.x64():
+                state = None if make is None else make(param, group)
+            if state is None:
+                raise NotImplementedError(
+                    f"offload of a {type(optimizer).__name__} that makes its state in its first step: take that before"
+                )
+            found[param] = state
+    return {param: state for param, state in found.items() if state}
+
+
+def _tensors_of(target: Any, made: Mapping[Tensor, Any]) -> Iterator[Tensor]:
+    """The tensors that `offload` moves."""
+    if isinstance(target, Optimizer):
+        tables = [table for table in (*target.state.values(), *made.values()) if isinstance(table, dict)]
+        found = [value for table in tables for value in table.values() if isinstance(value, Tensor)]
+    else:
+        params = [target] if isinstance(target, Tensor) else [*target.parameters()]
+        found = [*params, *(p.grad for p in params if p.grad is not None)]
+    yield from (tensor for tensor in found if tensor.dim())
 
 
 def constrain(x: Tensor, spec: PartitionSpec, mesh: DeviceMesh | Mesh | None = None) -> Tensor:

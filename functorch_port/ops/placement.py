@@ -48,7 +48,7 @@ def constrain(
 def _placed(x: Any, sharding: Any, axes: Any) -> Any:
     mesh, spec = within(sharding.mesh), sharding.spec
     if axes is None or set(axes) == set(mesh.axis_names):
-        return lax.with_sharding_constraint(x, NamedSharding(mesh, spec, memory_kind=sharding.memory_kind))
+        return lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
     # a constraint cannot say that some axes split no dimension while others do as they like
     return jax.shard_map(lambda part: part, mesh=mesh, in_specs=spec, out_specs=spec, axis_names=set(axes))(x)
 

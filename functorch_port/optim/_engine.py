@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from .._array import executor, loops, placed, placing, tracing
+from .._array import executor, loops, offloaded, placed, placing, tracing
 from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
 from .._array.joint import Part, cut, join
 from .._array.storage import Storage
@@ -235,7 +235,7 @@ def _update_all(rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elem
             out = [
                 *program.call(
                     partial(_each_at_once, rule, batch, elementwise, double),
-                    lambda: ([own(arrays_of(c)) for c in written], arrays_of(batch.grads), data()),
+                    lambda: ([own(_kept(c)) for c in written], _kept(batch.grads), data()),
                     lambda: ([arrays_of(c) for c in written], arrays_of(batch.grads), data()),
                 )
             ]
@@ -537,8 +537,13 @@ def _program(rule: Rule, structure: Structure, elementwise: bool, types: Any) ->
 @lru_cache(tuning.cached_programs)
 def _compiled(rule: Rule, structure: Structure, elementwise: bool) -> Callable[..., Any]:
     def step(written: Any, grads: Any, scalars: Any) -> Any:
-        params, *states = written
-        return _apply(rule, structure, elementwise, params, grads, states, scalars)
+        params, *states = offloaded.to_devices(written)
+        grads = offloaded.to_devices(grads)
+        out = _apply(rule, structure, elementwise, params, grads, states, scalars)
+        return [
+            [offloaded.back(new, old) for new, old in zip(column, given, strict=True)]
+            for column, given in zip(out, written, strict=True)
+        ]
 
     step.__name__ = step.__qualname__ = f"{rule.__name__}_step"
     return jax.jit(step, donate_argnums=0)
@@ -570,6 +575,11 @@ def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:
     if tracing.overlay:
         return [None if t is None else t._value for t in tensors]
     return [None if t is None else t._storage.array() if t._view is None else t._value for t in tensors]
+
+
+def _kept(tensors: Sequence[Tensor | None]) -> list[Any]:
+    """Their values where they are kept, for a program; None for None."""
+    return [None if t is None else t._storage.kept() if t._view is None else t._value for t in tensors]
 
 
 def as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from .._array.donation import is_one_cpu
 from .._array.joint import Joint, default_sharding, kind_of
+from .._array.offloaded import is_on_hosts
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from ._scalars import host_number
@@ -45,6 +46,7 @@ def chunks(entries: Sequence[Entry], slots: Sequence[str]) -> tuple[list[list[in
         shape, sharding = kinds[0][0], _place(kinds[0])
         fits = prod(shape) <= tuning.joint_elements and len(sharding.device_set) == 1
         fits = fits and all([kind[0] == shape and _place(kind) == sharding for kind in kinds])  # noqa: C419 (faster)
+        fits = fits and not is_on_hosts(sharding)
         key = (sharding, grad.dtype, *(kind[1] for kind in kinds)) if fits else None
         places.setdefault(key, []).append(i)
     loose = places.pop(None, [])

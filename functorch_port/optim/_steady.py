@@ -18,6 +18,8 @@ import numpy as np
 from .._array import executor, tracing
 from .._array.donation import Donating, lent, own, whole
 from .._array.joint import Joint, cut_on_host, kind_of
+from .._array.offloaded import is_on_hosts
+from .._array.placed import sharding_of
 from .._array.storage import Storage
 from .._base.tuning import tuning
 from .._tensor import grad_mode
@@ -111,6 +113,8 @@ class Steady:
         if any(t._view is not None for t in written) or len({t._storage for t in written}) < len(written):
             return None
         if any(getattr(t._storage.held, "bound", False) for t in kept):  # whose memory somebody shares
+            return None
+        if any(is_on_hosts(sharding_of(t._storage)) for t in (*written, *grads)):
             return None
         tensors = [*written, *grads]
         if any(t._storage.version.__class__ is tracing.Untracked for t in tensors):

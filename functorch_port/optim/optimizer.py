@@ -376,7 +376,8 @@ class Optimizer:
         state: defaultdict[Any, Any] = defaultdict(dict)
         for key, value in state_dict["state"].items():
             if key in by_id:
-                state[by_id[key]] = _fit(by_id[key], value, None, key in hosted)
+                param = by_id[key]
+                state[param] = _fit(param, value, None, key in hosted, self.state.get(param))
             else:
                 state[key] = value
         for group, new in zip(self.param_groups, saved, strict=True):
@@ -487,8 +488,10 @@ def _separate_names(group: dict[str, Any], params: Sequence[Any]) -> None:
         group["param_names"] = names
 
 
-def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
-    """A loaded state value, with its tensors where the parameter is and (except ``step``) in its dtype."""
+def _fit(param: Tensor, value: Any, key: Any, hosted: bool, old: Any = None) -> Any:
+    """A loaded state value, with its tensors (except ``step``) in the dtype of the parameter, and where the ``old``
+    ones were placed, or where the parameter is.
+    """
     if isinstance(value, Tensor):
         if key == "step":
             return value.to(dtype=dtypes.float32, device=param.device) if hosted else value
@@ -496,12 +499,19 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
         if placed.sharding_of(param._storage) is None or value.is_meta:
             return value.to(dtype=dtype, device=param.device)
         fit = value.detach().to(dtype=dtype)
+        if (
+            isinstance(old, Tensor)
+            and old.shape == fit.shape
+            and placed.sharding_of(old._storage) is not None
+        ):
+            return Tensor._wrap(old._storage.held.new(fit._look()))
         own = placed.sharding_of(fit._storage) is not None
         if not own and placed.is_shared(param._storage):
             placed.agreed("what is loaded for a parameter on the devices of all", fit._look())
         return fit if own else Tensor._wrap(placed.like(param._storage, fit._look()))
     if isinstance(value, dict):
-        return {k: _fit(param, v, k, hosted) for k, v in value.items()}
+        before = old if isinstance(old, dict) else {}
+        return {k: _fit(param, v, k, hosted, before.get(k)) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return type(value)(_fit(param, v, None, hosted) for v in value)  # type: ignore[call-arg]
     return value

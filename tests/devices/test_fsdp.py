@@ -168,8 +168,8 @@ def test_classes_are_those_of_pytorch() -> None:
         fully_shard(module)
     with pytest.raises(ValueError, match="factor of 8, not 3"):
         fully_shard(nn.Linear(8, 8), reshard_after_forward=3)
-    with pytest.raises(NotImplementedError, match="CPUOffloadPolicy"):
-        fully_shard(nn.Linear(8, 8), offload_policy=CPUOffloadPolicy())
+    with pytest.raises(NotImplementedError, match=r"pin_memory=False.*Use CPUOffloadPolicy\(\)"):
+        fully_shard(nn.Linear(8, 8), offload_policy=CPUOffloadPolicy(pin_memory=False))
     with pytest.raises(NotImplementedError, match="multiply the loss"):
         net.set_gradient_divide_factor(2.0)
     net.set_requires_gradient_sync(False)

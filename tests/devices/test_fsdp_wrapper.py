@@ -208,7 +208,6 @@ def test_a_module_on_the_meta_device_is_initialised() -> None:
 
 def test_what_is_not_supported_says_so() -> None:
     for options, text in (
-        ({"cpu_offload": CPUOffload(True)}, "offload_params=True"),
         ({"process_group": 1}, "process_group="),
         ({"mixed_precision": MixedPrecision(keep_low_precision_grads=True)}, "keep_low_precision_grads"),
     ):

@@ -69,7 +69,8 @@ def fully_shard(
             itself. A number must be 1 or the size of the mesh.
         shard_placement_fn: gives `Shard` of the dimension to split for a parameter, or None.
         mp_policy: dtypes; see `MixedPrecisionPolicy`.
-        offload_policy: must be `OffloadPolicy()`.
+        offload_policy: whether parameters, gradients and the optimizer's state are kept on the hosts; see
+            `CPUOffloadPolicy`.
         ignored_params: parameters that stay as they are.
         dp_mesh_dims: which dimensions of ``mesh`` are data parallel, where it has others.
 
@@ -79,8 +80,9 @@ def fully_shard(
     Raises:
         ValueError: a mesh of other than one or two dimensions, a scalar parameter, or a container without a forward.
         AssertionError: the module is a unit already.
-        NotImplementedError: a mesh of some of several processes, offloading, or a ``reshard_after_forward`` between 1
-            and the size.
+        NotImplementedError: a mesh of some of several processes, a ``reshard_after_forward`` between 1 and the size,
+            or offloading where there are several processes, without pinning, or from devices that cannot read the
+            host's memory.
         RuntimeError: the processes give different modules, or one of them has failed.
 
     Example:
@@ -104,10 +106,11 @@ def fully_shard(
             )
     mesh = default_mesh() if mesh is None else mesh_of(mesh)
     replicate_axes, shard_axes = axes_of(mesh, dp_mesh_dims)
-    if isinstance(offload_policy, CPUOffloadPolicy):
+    on_hosts = isinstance(offload_policy, CPUOffloadPolicy)
+    if on_hosts and not offload_policy.pin_memory:
         raise NotImplementedError(
-            "fully_shard(offload_policy=CPUOffloadPolicy()) is not supported: programs compute with what is in the "
-            "memory of the devices. More devices take less of it each, and bfloat16 state takes half"
+            "fully_shard(offload_policy=CPUOffloadPolicy(pin_memory=False)) is not supported: devices read pinned "
+            "memory. Use CPUOffloadPolicy()"
         )
     ignored = set(ignored_params or ())
     stacks = [part.stacked for part in modules if isinstance(part, ScanStack)]
@@ -116,7 +119,7 @@ def fully_shard(
         data_axes = (*replicate_axes, *shard_axes)
         unit = Unit(part, mesh, shard_axes, data_axes, mp_policy, None, ignored, stacked=part in layers)
         unit.reshard = _reshard(reshard_after_forward, unit.size(shard_axes))
-        unit.place(shard_placement_fn)
+        unit.place(shard_placement_fn, on_hosts=on_hosts)
         part.__dict__[ATTRIBUTE] = unit
         part.__class__ = _mixed(type(part))
     tracing.bump_epoch()

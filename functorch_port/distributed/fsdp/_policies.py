@@ -40,10 +40,13 @@ class OffloadPolicy:
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Parameters, gradients and the optimizer's state on the host: `fully_shard` refuses it.
+    """Parameters, gradients and the optimizer's state are kept in the memory of the hosts.
+
+    Programs move them to the devices where they use them, the step of the optimizer too, and back. See
+    `distributed.sharding.offload`.
 
     Attributes:
-        pin_memory: whether that memory is pinned.
+        pin_memory: whether that memory is pinned: True.
 
     Reference: https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html
     """

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from ..._array import offloaded
 from ..._run.opnode import OpNode
 from ..._tensor import grad_mode
 from ..._tensor.pullback import Pullback
@@ -63,6 +64,7 @@ class Regathered:
         if any(isinstance(value, jax.core.Tracer) for value in (*parts, *waited)):
             parts = jax.lax.optimization_barrier((*parts, *waited))[: len(ways)]
         with grad_mode.no_grad():
+            parts = offloaded.to_devices(parts)
             values = [way(wrap(part))._value for way, part in zip(ways, parts, strict=True)]
         self.again = []
         for ref in nodes:

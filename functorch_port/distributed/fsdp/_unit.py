@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from ..._array import placed, tracing
+from ..._array import offloaded, placed, tracing
 from ..._array.placed import sharding_of
 from ..._base import agreement, contexts, meshes
 from ..._base.dtypes import dtype as DType
@@ -98,8 +98,9 @@ class Unit:
                 if param is not None and param not in self.ignored:
                     yield module._parameters, name, param
 
-    def place(self, choose: Callable[[Any], Any] | None, agree: bool = False) -> None:
-        """Split the parameters, and have every device hold the buffers.
+    def place(self, choose: Callable[[Any], Any] | None, agree: bool = False, on_hosts: bool = False) -> None:
+        """Split the parameters (and keep them in the hosts' memory, ``on_hosts``), and have every device hold the
+        buffers.
 
         In several processes each keeps its own part of a parameter. What several have, those of the first process
         have; with ``agree`` everything.
@@ -123,6 +124,7 @@ class Unit:
         agreement.alike("a unit of fully_shard", things)
         for param, sharding in chosen:
             if sharding is not None:
+                sharding = offloaded.of_hosts(sharding) if on_hosts else sharding
                 if param._view is not None:  # in another memory format
                     param.data = param.detach().contiguous().clone()
                 is_first = sharding_of(param._storage) is None
@@ -171,7 +173,8 @@ class Unit:
         d = next((d for d in dims if fits(d)), None)
         if d is not None:
             spec[d] = (*spec[d], *self.shard_axes)
-        return NamedSharding(self.jax_mesh, meshes.spec_of(spec))
+        kind = None if own is None else own.memory_kind
+        return NamedSharding(self.jax_mesh, meshes.spec_of(spec), memory_kind=kind)
 
     # ---------------------------------------------------------------- forward
 
@@ -248,7 +251,7 @@ class Unit:
                     again = self._gather_of(param)
                     whole[id(param)] = param if again is None else again(_late(param))
                     if again is not None:
-                        made.append((whole[id(param)], (again, param._value)))
+                        made.append((whole[id(param)], (again, _kept(param))))
                 table[name] = whole[id(param)]
             yield made
         finally:
@@ -272,6 +275,13 @@ class Unit:
             return None
         dtypes = [None if kind is None else kind.np for kind in (dtype, reduce)]
         return lambda p: _constrain.run((p, target, own, None, *dtypes), {})
+
+
+def _kept(param: Tensor) -> Any:
+    """The value of a parameter, where it is kept."""
+    if tracing.overlay or param._view is not None:
+        return param._value
+    return param._storage.kept()
 
 
 def _late(param: Tensor) -> Tensor:

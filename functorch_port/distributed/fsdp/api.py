@@ -61,7 +61,11 @@ class MixedPrecision:
 
 @dataclass
 class CPUOffload:
-    """Parameters on the host, which is not supported: ``offload_params`` must be False."""
+    """Whether parameters, gradients and the optimizer's state are kept in the memory of the hosts, which is pinned.
+
+    Attributes:
+        offload_params: whether.
+    """
 
     offload_params: bool = False
 

@@ -82,7 +82,8 @@ class FullyShardedDataParallel(Wrapper):
         module: the module.
         process_group: must be None, or the group of all processes.
         sharding_strategy: see `ShardingStrategy`; ``FULL_SHARD`` unless given.
-        cpu_offload: must be None or ``CPUOffload(False)``.
+        cpu_offload: ``CPUOffload(True)`` keeps parameters, gradients and the optimizer's state on the hosts, in one
+            process.
         auto_wrap_policy: chooses modules inside to be wrapped, too; see `fsdp.wrap`.
         mixed_precision: dtypes; see `MixedPrecision`.
         ignored_modules, ignored_states: modules, or parameters, that stay as they are.
@@ -130,8 +131,6 @@ class FullyShardedDataParallel(Wrapper):
     ) -> None:
         super().__init__()
         _border.check_group(process_group, "FullyShardedDataParallel")
-        if cpu_offload is not None and cpu_offload.offload_params:
-            _refuse("CPUOffload(offload_params=True)", "programs compute with what is in the devices' memory")
         if mixed_precision is not None and mixed_precision.keep_low_precision_grads:
             _refuse("keep_low_precision_grads=True", "gradients have the dtype of their parameters")
         if isinstance(module, ModuleList | ModuleDict):
@@ -146,6 +145,7 @@ class FullyShardedDataParallel(Wrapper):
             options = {
                 "sharding_strategy": strategy, "mixed_precision": mixed_precision, "param_init_fn": param_init_fn,
                 "ignored_states": params, "device_mesh": mesh, "sync_module_states": sync_module_states,
+                "cpu_offload": cpu_offload,
             }  # fmt: skip
             _wrap_inside(module, auto_wrap_policy, modules, params, options, mixed_precision)
         #: as PyTorch has them
@@ -164,7 +164,7 @@ class FullyShardedDataParallel(Wrapper):
             self, mesh, split, (*replicated, *split), policy, reshard, params, wanted.cast_root_forward_inputs
         )
         unit.members = [part for part in unit.members if part not in modules]
-        unit.place(None, sync_module_states)
+        unit.place(None, sync_module_states, cpu_offload is not None and cpu_offload.offload_params)
         self.__dict__[ATTRIBUTE] = unit
         _initialise(unit, param_init_fn)
         #: buffers' names in the modules that have them -> their dtypes in a state dict

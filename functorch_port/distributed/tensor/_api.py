@@ -445,7 +445,8 @@ def distribute_in_place(
     cell, sharding = tensor._storage, sharding_for(mesh, placements, tensor.dim())
     have = sharding_of(cell)
     if have is not None and have.mesh == sharding.mesh:
-        sharding = NamedSharding(sharding.mesh, _joined(have.spec, sharding.spec, mesh.axes, tensor.dim()))
+        spec = _joined(have.spec, sharding.spec, mesh.axes, tensor.dim())
+        sharding = NamedSharding(sharding.mesh, spec, memory_kind=have.memory_kind)
     placed.check(tensor.shape, sharding)
     there = " there already" if have is not None else f" with the values of rank {src_data_rank}"
     agreement.alike("the placement of a parameter", {"tensor": _described(tensor, sharding) + there})
