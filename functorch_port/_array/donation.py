@@ -32,7 +32,7 @@ from .storage import Storage
 from .value import HOST, MADE, VALUES, Twin, Value
 
 __all__ = [
-    "Before", "Donating", "at_once", "call", "is_one_cpu", "is_whole", "lent", "on_one_cpu", "own", "whole",
+    "Before", "Donating", "Lent", "at_once", "call", "is_one_cpu", "is_whole", "lent", "on_one_cpu", "own", "whole",
 ]  # fmt: skip
 
 T = TypeVar("T")

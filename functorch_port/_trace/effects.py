@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from .._array.donation import Before
+from .._array.donation import Before, Lent
 from .._array.joint import Joint
 from .._array.placed import Placed, like, sharding_of
 from .._array.storage import Storage
@@ -225,7 +225,7 @@ def functions_of(
     cells: Sequence[tuple[Storage, int, int]], joints: Sequence[tuple[Joint, int]]
 ) -> dict[str, Callable[..., Any]]:
     """`Effects.versions_now`, ``put`` and ``count``: a loop over the Storages would take three times as long."""
-    source = Source(Placed=Placed)
+    source = Source(Lent=Lent, Placed=Placed)
     known = [(source.name(cell), index, steps) for cell, index, steps in cells]
     there = [sharding_of(cell) for cell, _, _ in cells]
     plain = [one for one, sharding in zip(known, there, strict=True) if sharding is None]
@@ -246,6 +246,7 @@ def functions_of(
             known_as = source.name(sharding)
             puts += [
                 f"held = {cell}.held",
+                "held = held.lent if held.__class__ is Lent else held",  # by this thread, whose turn it is
                 f"if held.__class__ is Placed and held.sharding is {known_as}:",
                 f"    {cell}.held = held.again(outs[{index}])",
                 "else:",
