@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 from nets import Net
 
 import functorch_port as ft
-from functorch_port._array import placed
+from functorch_port._array import placed, tracing
 from functorch_port.distributed.device_mesh import DeviceMesh, init_device_mesh
 from functorch_port.distributed.sharding import constrain, shard, use_mesh
 from functorch_port.distributed.tensor import Shard, distribute_tensor
@@ -227,8 +227,9 @@ def test_a_compiled_function_is_traced_again_for_another_placement(mesh: Mesh, g
     assert step.traces == traces
 
 
-def test_a_compiled_step_on_a_mesh_calls_little_python(mesh: Mesh) -> None:
+def test_a_compiled_step_on_a_mesh_calls_little_python(mesh: Mesh, monkeypatch: Any) -> None:
     """A call of Python for each tensor that it writes, and some for the step."""
+    monkeypatch.setattr(tracing, "others", lambda: False)  # the threads of other tests
     net = nn.Sequential(*(nn.Linear(8, 8) for _ in range(8)))
     shard(net, {}, mesh)
     opt = ft.optim.AdamW(net.parameters(), 0.01)

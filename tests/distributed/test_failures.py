@@ -316,13 +316,13 @@ TOGETHER = {
     "values that are to be the same": (
         "DTensor.from_local(torch.zeros(2), mesh, [Replicate()])",
         "DTensor.from_local(torch.ones(2), mesh, [Replicate()])",
-        "rank 0 and rank 1 give different values",
-        "P()",
+        "differs between rank 0 and rank 1",
+        "its part at [0] must be the same",
     ),
     "batches of tensor parallelism": (
         "split_net(torch.zeros(3, 2))",
         "split_net(torch.ones(3, 2))",
-        "rank 0 and rank 1 give different values",
+        "differs between rank 0 and rank 1",
         "without a sampler",
     ),
     "modules of DDP": ("DDP(nn.Linear(2, 3))", "DDP(nn.Linear(2, 2))", "shape [3, 2]", "shape [2, 2]"),
