@@ -18,7 +18,7 @@ from jax.interpreters import batching
 from .._base import lowering
 from .._base.meshes import PROCESS
 
-__all__ = ["ENTER", "PART", "Parts", "entering", "part", "whole"]
+__all__ = ["ENTER", "PART", "Parts", "entering", "of_holder", "part", "whole"]
 
 
 class Parts(NamedTuple):
@@ -44,6 +44,12 @@ def whole(value: Any, parts: Parts) -> Any:
     if parts.order != (*range(len(parts.of)),):
         rows = rows[np.array(parts.order)]
     return rows.reshape(len(parts.order) * value.shape[0], *value.shape[1:])
+
+
+def of_holder(value: Any, parts: Parts) -> Any:
+    """What the process has whose part `whole` takes, where several have the same."""
+    holders = np.array([parts.order[k] for k in parts.of])
+    return lax.all_gather(value, PROCESS)[jnp.asarray(holders)[lax.axis_index(PROCESS)]]
 
 
 def part(value: Any, parts: Parts) -> Any:

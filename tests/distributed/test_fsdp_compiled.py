@@ -192,6 +192,8 @@ refused("a branch", compiled(lambda x: torch.cond(x.sum() > 0, net, lambda x: ne
 refused("rows of no batch", compiled(odd(lambda self, x: (self.linear(x), torch.arange(8)))), x)
 refused("sequences first", compiled(lstm), x[:, None])
 refused("dropout", drop, x)
+grid = init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+refused("batches along tp", compiled(fully_shard(nn.Linear(8, 8).double(), mesh=grid["dp"])), x)
 run = compiled(net)
 refused("sizes", lambda: [run(x[:n]) for n in (4, 3, 4 - rank)])
 torch.manual_seed(rank)
@@ -219,6 +221,7 @@ def test_what_is_refused(job):
             "rows of no batch": "Make it outside of the module",
             "sequences first": "have batch_first=True",
             "dropout": "",
+            "batches along tp": "several processes give different values of a tensor of shape [4, 8]",
             "sizes": "the processes compiled different programs",
             "seeds": "the key of a generator",
         }.items():

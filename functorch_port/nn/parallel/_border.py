@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..._array import placed, tracing
+from ..._array.refusal import refuse, some
 from ..._base import agreement, contexts, inside, memory, meshes
 from ..._base.tuning import tuning
 from ..._run.crossing import JoinedBackward, local_part
@@ -244,11 +245,27 @@ def joined(tensor: Tensor, sharding: NamedSharding, mesh: Any = None, times: int
     if not tracing.overlay:  # there the program, which shows the shapes, is compared
         _check_fits(tensor, sharding)
     edge = _edge_of(tensor)
-    value = crossings.entering(tensor._look()) if tracing.overlay else tensor._look()
+    value = _entering(tensor._look(), sharding) if tracing.overlay else tensor._look()
     out = wrap(placed.Placed(_whole(value, sharding), sharding, mesh))
     if edge is not None:
         out._requires_grad, out._grad_fn = True, _JoinedBackward(edge, sharding, times)
     return out
+
+
+def _entering(value: Any, sharding: NamedSharding) -> Any:
+    """A value of this process that is to be a part of the whole, in a trace."""
+    parts = _parts_of(sharding)
+    if len(parts.order) < len(parts.of):
+        shape = [*value.shape]
+        error = lambda *_: ValueError(
+            f"several processes give different values of a tensor of shape {shape} that is to be the same in them, as "
+            f"the whole lies by {meshes.described(sharding)}: give them the same batch, without a sampler that divides "
+            "it between them"
+        )
+        theirs = crossings.of_holder(value, parts)
+        is_same = (value == theirs) | ((value != value) & (theirs != theirs))
+        refuse(some, error, ~is_same.all())
+    return crossings.entering(value)
 
 
 def own_part(tensor: Tensor, sharding: NamedSharding, share: float = 1.0, adds: bool = False) -> Tensor:
