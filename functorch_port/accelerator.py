@@ -12,7 +12,7 @@ import jax
 from ._base.device import count, device, device_type_of_platform, numbered, to_jax
 
 __all__ = [
-    "current_accelerator", "current_device_idx", "current_device_index", "device_count", "empty_cache",
+    "current_accelerator", "current_device_idx", "current_device_index", "device_count", "device_index", "empty_cache",
     "is_available", "max_memory_allocated", "memory_allocated", "set_device_idx", "set_device_index",
     "synchronize",
 ]  # fmt: skip
@@ -58,6 +58,20 @@ def set_device_index(device: Any, /) -> None:
 
 current_device_idx = current_device_index
 set_device_idx = set_device_index
+
+
+class device_index:
+    """``with device_index(0):`` sets the current accelerator, as `set_device_index`; None changes nothing."""
+
+    def __init__(self, device: int | None, /) -> None:
+        self.idx = device
+
+    def __enter__(self) -> None:
+        if self.idx is not None:
+            set_device_index(self.idx)
+
+    def __exit__(self, *error: object) -> None:
+        """The current accelerator is always the first: there is nothing to restore."""
 
 
 def select(kind: str, index: Any) -> None:

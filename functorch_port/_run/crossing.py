@@ -2,7 +2,8 @@
 
 What is the same in all processes is there in each: a process computes with its own copy, and has the result for itself.
 Its gradient is then the mean over the processes, as `DistributedDataParallel` has it. What is split over the processes
-is computed with by all: a tensor of one process that meets it has to be the same in all, which is compared.
+is computed with by all: a tensor of one process that meets it has to be the same in all, which is compared. So it is in
+a fully sharded module with all that it makes itself, such as positions.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from .._array import executor, placed, together
 from .._array.value import HOST, LAZY
-from .._base import agreement, meshes
+from .._base import agreement, contexts, meshes
 from .._tensor.node import Edge, Node
 from .._tensor.tensor import Tensor, wrap
 
@@ -29,7 +30,8 @@ def joined(name: str, values: list[Any], edges: list[Edge], dyn: Sequence[Any]) 
     own = [i for i, v in enumerate(values) if i not in wide and _is_array(v)]
     if not wide or not own:
         return
-    if all(values[i].is_fully_replicated for i in wide):
+    is_within = contexts.state.joined and not any(_requires_grad(dyn[i]) for i in own)
+    if not is_within and all(values[i].is_fully_replicated for i in wide):
         for i in wide:
             edges[i] = of_own_copy(edges[i], values[i].sharding)
             values[i] = together.own_copy(values[i])
@@ -43,11 +45,15 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, jax.Array) or value.__class__ in HOST or value.__class__ in LAZY
 
 
+def _requires_grad(given: Any) -> bool:
+    return isinstance(given, Tensor) and given._requires_grad
+
+
 def _check(name: str, value: Any, given: Any) -> None:
     """Refuse what is not the same in all processes."""
-    what = f"{name}: a tensor of one process, of shape {list(value.shape)}, meets one that is split over the processes."
+    what = f"{name}: a tensor of one process, of shape {list(value.shape)}, meets one that is on the devices of all."
     instead = "Make it global with DTensor.from_local(x, mesh, placements)"
-    if isinstance(given, Tensor) and given._requires_grad:
+    if _requires_grad(given):
         raise NotImplementedError(f"{what} It requires a gradient, which would be of all. {instead}")
     agreement.check({f"{what} {instead}; else it": [value.array() if value.__class__ in LAZY else value]})
 

@@ -34,10 +34,11 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.embed, self.head = nn.Embedding(16, 8), nn.Linear(8, 6)
+        self.places = nn.Embedding(8, 8)
         self.blocks = nn.ModuleList([Block(8), Block(8)])
 
     def forward(self, x):
-        x = self.embed(x)
+        x = self.embed(x) + self.places(torch.arange(x.size(1)))
         for block in self.blocks:
             x = block(x)
         return self.head(x.mean(1))
@@ -206,7 +207,7 @@ net, opt, losses = trained(wrap, steps=3, ranks=[rank], seed=rank)
 only = FullStateDictConfig(offload_to_cpu=True, rank0_only=True), FullOptimStateDictConfig(rank0_only=True)
 with FSDP.state_dict_type(net, StateDictType.FULL_STATE_DICT, *only):
     state, moments = net.state_dict(), FSDP.optim_state_dict(net, opt)
-    assert (len(state), len(moments)) == ((11, 2) if rank == 0 else (0, 0))
+    assert (len(state), len(moments)) == ((12, 2) if rank == 0 else (0, 0))
     assert all(has_all(t) for t in state.values())
     opt.load_state_dict(FSDP.optim_state_dict_to_load(net, opt, moments))
 with FSDP.state_dict_type(net, StateDictType.SHARDED_STATE_DICT):
