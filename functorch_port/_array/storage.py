@@ -39,10 +39,9 @@ class Storage:
     device: Any
 
     def __init__(self, value: Any) -> None:
-        self.held = value
+        self.held, self.apart = value, 0
         self.form: int | None = None
         self.version: int = tracing.UNTRACKED if tracing.inferring else 0
-        self.apart = 0
         if tracing.overlay:
             tracing.overlay.created(self)
         elif inside.is_made_inside(value):
@@ -88,9 +87,8 @@ class Storage:
         return made
 
     def kept(self) -> Any:
-        """As `array`, where it is kept: for a program that moves what is on the hosts itself (see `offloaded`)."""
-        held = self.held
-        return held.kept(self) if held.__class__ in VALUES else self.array()
+        """As `array`, for a program that moves what is on the hosts itself (see `offloaded`)."""
+        return self.held.kept(self) if self.held.__class__ in VALUES else self.array()
 
     def host(self) -> Any:
         """The value as a numpy array, or None if it is not on the host."""

@@ -34,8 +34,7 @@ def bare(cls: type[Any]) -> Any:
     """A tensor without a Storage."""
     tensor = _new(cls)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
-    tensor._requires_grad = False
-    tensor._output_nr = 0
+    tensor._requires_grad, tensor._output_nr = False, 0
     return tensor
 
 
@@ -46,8 +45,7 @@ def wrap(value: Any) -> Tensor:
     tensor = _new(Tensor)
     tensor._storage = Storage(value)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
-    tensor._requires_grad = False
-    tensor._output_nr = 0
+    tensor._requires_grad, tensor._output_nr = False, 0
     return tensor
 
 
@@ -55,16 +53,14 @@ def wrap_small(value: Any, form: int | None = None) -> Tensor:
     """As `wrap` for a numpy array, which the executor computes with as it is; ``form`` is its `form_of`, if known."""
     tensor = _new(Tensor)
     cell = tensor._storage = _new(Storage)  # written out: small operations are made of this
-    cell.held = value
-    cell.form = form
+    cell.held, cell.form = value, form
     cell.version = cell.apart = 0
     if tracing.inferring:
         cell.version = tracing.UNTRACKED
     if inside.met and inside.top_trace(None) is not inside.NO_TRACE:
         inside.note(cell)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
-    tensor._requires_grad = False
-    tensor._output_nr = 0
+    tensor._requires_grad, tensor._output_nr = False, 0
     return tensor
 
 

@@ -1028,7 +1028,8 @@ class Tensor:
     def is_nonzero(self) -> _bool:
         """Whether a one-element tensor is nonzero."""
 
-    def is_pinned(self) -> _bool: ...
+    def is_pinned(self) -> _bool:
+        """Whether it is kept in memory of the host that devices read: see `distributed.sharding.offload`."""
 
     is_quantized: _bool
 
