@@ -230,7 +230,7 @@ def test_without_llvmlite():
         capture_output=True,
         text=True,
         timeout=300,
-        env=_environment(FUNCTORCH_PORT_KERNELS="0"),
+        env=_environment(FUNCTORCH_PORT_KERNELS="0", ONE_IN="1"),
         cwd=Path(__file__).parents[2],
     )
     assert done.returncode == 0, done.stdout
