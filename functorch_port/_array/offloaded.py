@@ -17,7 +17,7 @@ from jax.sharding import NamedSharding
 from .._base.tuning import tuning
 from . import tracing
 
-__all__ = ["KIND", "back", "is_on_hosts", "of_devices", "of_hosts", "to_devices"]
+__all__ = ["KIND", "back", "is_on_hosts", "kept", "of_devices", "of_hosts", "to_devices"]
 
 KIND = "pinned_host"
 
@@ -52,6 +52,11 @@ def of_hosts(sharding: NamedSharding) -> NamedSharding:
                 "the values on the devices"
             )
     return sharding.with_memory_kind(KIND)
+
+
+def kept(tensor: Any) -> Any:
+    """The value of a tensor, where that is kept: for a program."""
+    return tensor._storage.kept() if tensor._view is None else tensor._value
 
 
 def to_devices(tree: Any) -> Any:

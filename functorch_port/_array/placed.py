@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Placed", "agreed", "brought", "check", "compare_parts", "copied", "fitting", "from_process", "is_shared", "like",
-    "local_part", "made_auto", "of_parts", "place", "several", "sharding_of", "use",
+    "local_part", "made_auto", "of_parts", "owners_of", "place", "several", "sharding_of", "use",
 ]  # fmt: skip
 
 
@@ -126,10 +126,16 @@ def _start(index: tuple[slice, ...]) -> tuple[int, ...]:
 @lru_cache(tuning.cached_facts)
 def _several_have(sharding: NamedSharding, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Where the parts begin of which several processes have each."""
-    owners: dict[tuple[int, ...], set[int]] = {}
-    for device, index in sharding.devices_indices_map(shape).items():
-        owners.setdefault(_start(index), set()).add(device.process_index)
-    return sorted(start for start, ranks in owners.items() if len(ranks) > 1)
+    owners = owners_of(sharding, shape)
+    return sorted(start for start, devices in owners.items() if len({d.process_index for d in devices}) > 1)
+
+
+def owners_of(sharding: NamedSharding, shape: tuple[int, ...]) -> dict[tuple[int, ...], list[Any]]:
+    """The devices that have each part, by where it begins."""
+    parts, owners = sharding.devices_indices_map(shape), dict[tuple[int, ...], list[Any]]()
+    for device in sharding.mesh.devices.flat:
+        owners.setdefault(_start(parts[device]), []).append(device)
+    return owners
 
 
 def sharding_of(cell: Storage) -> NamedSharding | None:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from .._array import placing, tracing
+from .._array import offloaded, placing, tracing
 from .._array.donation import own
 from .._array.placed import brought
 from .._array.storage import Storage
@@ -199,7 +199,7 @@ class Inputs:
                 if shape is not None:
                     kept[k] = padded_to(kept[k], shape)
         if self.grads:
-            kept += [g._storage.kept() if g._view is None else g._value for g in grads_of(self.grads)]
+            kept += map(offloaded.kept, grads_of(self.grads))
         kind: tuple[Any, ...] = ()
         numbers = self.numbers
         if numbers.inputs:

@@ -105,9 +105,8 @@ def _writer(most: int, later: bool, meet: Callable[[], None]) -> Any:
 
     async def async_save(directory: Any, **given: Any) -> Any:
         if jax.process_count() > 1 and jax.process_index() == 0:
-            (
-                directory / "array_metadatas"
-            ).mkdir()  # for which the others would wait in vain if this one failed
+            # the others would wait for it in vain, if this one failed
+            (directory / "array_metadatas").mkdir()
         meet()
         return await write(directory, **given)
 

@@ -579,7 +579,7 @@ def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:
 
 def _kept(tensors: Sequence[Tensor | None]) -> list[Any]:
     """Their values where they are kept, for a program; None for None."""
-    return [None if t is None else t._storage.kept() if t._view is None else t._value for t in tensors]
+    return [None if t is None else offloaded.kept(t) for t in tensors]
 
 
 def as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:

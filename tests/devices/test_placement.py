@@ -205,17 +205,22 @@ def test_an_accumulated_gradient_stays_with_its_parameter(mesh: Mesh) -> None:
         assert x.grad.tolist() == [2.0 * n] * 16
 
 
-def test_a_compiled_function_is_traced_again_for_another_placement(mesh: Mesh, grid: Mesh) -> None:
-    net = nn.Linear(8, 16)
-    opt = ft.optim.SGD(net.parameters(), 0.1)
-
-    @ft.compile
+def _compiled_step(net: Any, opt: Any, **how: Any) -> Any:
     def step(x: Any) -> Any:
         opt.zero_grad()
         loss = net(x).square().mean()
         loss.backward()
         opt.step()
         return loss
+
+    return ft.compile(step, **how)
+
+
+def test_a_compiled_function_is_traced_again_for_another_placement(mesh: Mesh, grid: Mesh) -> None:
+    net = nn.Linear(8, 16)
+    opt = ft.optim.SGD(net.parameters(), 0.1)
+
+    step = _compiled_step(net, opt)
 
     step(ft.ones(4, 8))
     for on, spec in ((mesh, P("x")), (mesh, P()), (grid, P("dp", "tp"))):
@@ -234,13 +239,7 @@ def test_a_compiled_step_on_a_mesh_calls_little_python(mesh: Mesh, monkeypatch: 
     shard(net, {}, mesh)
     opt = ft.optim.AdamW(net.parameters(), 0.01)
 
-    @ft.compile(keep_grads=False, checks=False)
-    def step(x: Any) -> Any:
-        opt.zero_grad()
-        loss = net(x).square().mean()
-        loss.backward()
-        opt.step()
-        return loss
+    step = _compiled_step(net, opt, keep_grads=False, checks=False)
 
     x = shard(ft.ones(8, 8), P("x"), mesh)
     for _ in range(3):

@@ -115,8 +115,8 @@ def fully_shard(
     ignored = set(ignored_params or ())
     stacks = [part.stacked for part in modules if isinstance(part, ScanStack)]
     layers = [layer for layer in stacks if unit_of(layer) is None]
+    data_axes = (*replicate_axes, *shard_axes)
     for part in (*layers, *modules):
-        data_axes = (*replicate_axes, *shard_axes)
         unit = Unit(part, mesh, shard_axes, data_axes, mp_policy, None, ignored, stacked=part in layers)
         unit.reshard = _reshard(reshard_after_forward, unit.size(shard_axes))
         unit.place(shard_placement_fn, on_hosts=on_hosts)

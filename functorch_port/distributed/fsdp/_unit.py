@@ -251,7 +251,12 @@ class Unit:
                     again = self._gather_of(param)
                     whole[id(param)] = param if again is None else again(_late(param))
                     if again is not None:
-                        made.append((whole[id(param)], (again, _kept(param))))
+                        made.append(
+                            (
+                                whole[id(param)],
+                                (again, param._value if tracing.overlay else offloaded.kept(param)),
+                            )
+                        )
                 table[name] = whole[id(param)]
             yield made
         finally:
@@ -275,13 +280,6 @@ class Unit:
             return None
         dtypes = [None if kind is None else kind.np for kind in (dtype, reduce)]
         return lambda p: _constrain.run((p, target, own, None, *dtypes), {})
-
-
-def _kept(param: Tensor) -> Any:
-    """The value of a parameter, where it is kept."""
-    if tracing.overlay or param._view is not None:
-        return param._value
-    return param._storage.kept()
 
 
 def _late(param: Tensor) -> Tensor:

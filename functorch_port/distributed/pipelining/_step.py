@@ -21,7 +21,7 @@ from ..tensor.experimental import local_map
 from . import _ticks
 from .stage import EVERYWHERE, SPLIT, Layers, PipelineStage, key_in, of_microbatch, words_of
 
-__all__ = ["losses_of"]
+__all__ = ["Step"]
 
 _OUTSIDE = (
     "Schedule1F1B: a layer computes with a tensor that requires grad and is no parameter of it. Make it one, detach() "
@@ -35,27 +35,11 @@ _VIEW = "Schedule1F1B: loss_fn computes with a tensor that requires grad and is 
 _SCALAR = "grad can be implicitly created only for scalar outputs"
 
 
-def losses_of(
-    stage: PipelineStage,
-    loss_fn: Callable[[Tensor, Tensor], Tensor],
-    x: Tensor,
-    target: Tensor,
-    mean: bool,
-    with_results: bool,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The sum or the mean of the losses of microbatches (count, n, ...), to be differentiated; the losses; the results.
-
-    What is differentiated is x, the parameters of the stages, and what ``loss_fn`` computes with.
-    """
-    step = _Step(stage, loss_fn, x, target, mean, with_results)
-    return _Losses.apply(step, x, *step.own.values(), *step.shared)  # type: ignore[no-any-return]
-
-
 class _Losses(Function):
     """An operation that computes its gradients at once."""
 
     @staticmethod
-    def forward(ctx: Any, step: _Step, x: Tensor, *tensors: Tensor) -> Any:
+    def forward(ctx: Any, step: Step, x: Tensor, *tensors: Tensor) -> Any:
         total, losses, results, gradients = step(ctx.needs_input_grad[1:])
         ctx.save_for_backward(*gradients)
         ctx.mark_non_differentiable(losses, *([] if results is None else [results]))
@@ -66,7 +50,7 @@ class _Losses(Function):
         return None, *[None if g is None else g * slope for g in ctx.saved_tensors]
 
 
-class _Step:
+class Step:
     """One step, in a trace.
 
     Attributes:
@@ -100,6 +84,14 @@ class _Step:
         if not all(tensor.requires_grad for tensor in self.shared):
             raise NotImplementedError(_VIEW)
         self.needed: Sequence[bool] = ()
+
+    def losses(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The sum or the mean of the losses of microbatches (count, n, ...), to be differentiated; the losses; the
+        results.
+
+        What is differentiated is x, the parameters of the stages, and what ``loss_fn`` computes with.
+        """
+        return _Losses.apply(self, self.x, *self.own.values(), *self.shared)  # type: ignore[no-any-return]
 
     def _loss(self, key: Any, y: Any, target: Any, number: Any, checks: list[Check]) -> Any:
         """The loss of a microbatch."""
@@ -182,7 +174,7 @@ class _Step:
         return [wrap(a) for a in made]
 
 
-def _on_stage(step: _Step, x: Tensor, target: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+def _on_stage(step: Step, x: Tensor, target: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(step.on_stage(x._value, target._value, tensors))
 
 

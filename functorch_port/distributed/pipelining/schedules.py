@@ -9,7 +9,7 @@ from typing import Any
 from ..._tensor.grad_mode import is_grad_enabled, no_grad
 from ..._tensor.tensor import Tensor
 from ..._trace.compiled import compile
-from ._step import losses_of
+from ._step import Step
 from .stage import PipelineStage
 
 __all__ = ["Schedule1F1B", "ScheduleGPipe"]
@@ -37,6 +37,10 @@ class _Schedule:
             raise ValueError(f"n_microbatches must be at least 1, not {n_microbatches}")
         self._stage, self._n_microbatches, self._loss_fn = stage, n_microbatches, loss_fn
         self.scale_grads = scale_grads
+        self._begin()
+
+    def _begin(self) -> None:
+        """What a schedule has beside this."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """The output for a batch, differentiable: for models with more than the pipeline.
@@ -215,23 +219,11 @@ class Schedule1F1B(_Schedule):
     Reference: https://docs.pytorch.org/docs/stable/distributed.pipelining.html#torch.distributed.pipelining.schedules.Schedule1F1B
     """
 
-    def __init__(
-        self,
-        stage: PipelineStage,
-        n_microbatches: int,
-        loss_fn: Callable[..., Any] | None = None,
-        args_chunk_spec: Any = None,
-        kwargs_chunk_spec: Any = None,
-        output_merge_spec: Any = None,
-        scale_grads: bool = True,
-    ) -> None:
-        super().__init__(
-            stage, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads
-        )
-        if n_microbatches < stage.num_stages:
+    def _begin(self) -> None:
+        if self._n_microbatches < self._stage.num_stages:
             raise ValueError(
-                f"Number of microbatches ({n_microbatches}) must be greater than or equal to the number of stages "
-                f"({stage.num_stages})."
+                f"Number of microbatches ({self._n_microbatches}) must be greater than or equal to the number of "
+                f"stages ({self._stage.num_stages})."
             )
         self._compiled = compile(self._traced, rng="torch")
 
@@ -264,4 +256,4 @@ class Schedule1F1B(_Schedule):
         self, x: Tensor, target: Tensor, loss_kwargs: dict[str, Any], mean: bool, with_outputs: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         loss_fn = functools.partial(self._loss_fn, **loss_kwargs)  # type: ignore[arg-type]
-        return losses_of(self._stage, loss_fn, x, target, mean, with_outputs)
+        return Step(self._stage, loss_fn, x, target, mean, with_outputs).losses()

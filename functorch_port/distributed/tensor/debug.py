@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import jax
-import numpy as np
 
+from ..._array import placed
 from ..._base import meshes
 from ..._tensor.tensor import Tensor
 from ._api import found_sharding
@@ -55,11 +55,8 @@ def visualize_sharding(dtensor: Tensor, header: str = "", use_rich: bool = False
         return
     numbers = {device: i for i, device in enumerate(meshes.by_process(jax.devices()))}
     shape = (*dtensor.shape, 1)[:2]
-    blocks: dict[tuple[int, ...], list[int]] = {}
-    parts = sharding.devices_indices_map(tuple(dtensor.shape))
-    for device in sharding.mesh.devices.flat:
-        starts = [part.start or 0 for part in parts[device]]
-        blocks.setdefault((*starts, 0)[:2], []).append(numbers.get(device, device.id))
+    owners = placed.owners_of(sharding, tuple(dtensor.shape))
+    blocks = {(*start, 0)[:2]: [numbers.get(d, d.id) for d in devices] for start, devices in owners.items()}
     rows, columns = (sorted({start[d] for start in blocks}) for d in range(2))
     named = lambda name, starts, size: [
         f"{name} {start}-{end - 1}" for start, end in zip(starts, [*starts[1:], size], strict=True)
@@ -68,12 +65,10 @@ def visualize_sharding(dtensor: Tensor, header: str = "", use_rich: bool = False
         [f"{dtensor.device.type}:{','.join(map(str, blocks[row, column]))}" for column in columns]
         for row in rows
     ]
-    table = np.array(
-        [
-            ["", *named("Col", columns, shape[1])],
-            *([name, *line] for name, line in zip(named("Row", rows, shape[0]), cells, strict=True)),
-        ]
-    )
-    widths = [max(map(len, column)) for column in table.T]
+    table = [
+        ["", *named("Col", columns, shape[1])],
+        *([name, *line] for name, line in zip(named("Row", rows, shape[0]), cells, strict=True)),
+    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

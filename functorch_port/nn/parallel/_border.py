@@ -12,13 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..._array import placed, tracing
+from ..._array import placed, together, tracing
 from ..._array.refusal import refuse, some
-from ..._base import agreement, contexts, inside, memory, meshes
+from ..._base import agreement, contexts, inside, meshes
 from ..._base.tuning import tuning
 from ..._run.crossing import JoinedBackward, local_part
 from ..._run.opnode import edge_of
@@ -162,20 +161,13 @@ def _check_fits(tensor: Tensor, sharding: Any) -> None:
             )
 
 
-@lru_cache(tuning.cached_facts)
-def _summing(mesh: Mesh) -> Any:
-    return jax.jit(lambda rows: jnp.sum(rows, 0), out_shardings=NamedSharding(mesh, PartitionSpec()))
-
-
 def _sum(value: Any, mesh: Mesh) -> Any:
     """The sum of what all processes have, on all devices."""
     if tracing.overlay:
-        return placed.brought(jax.lax.psum(value, meshes.PROCESS), NamedSharding(mesh, PartitionSpec()))
-    own = np.zeros((len(mesh.local_devices), *value.shape), value.dtype)
-    own[0] = value
-    rows = placed.of_parts(own, NamedSharding(mesh, PartitionSpec(mesh.axis_names)))
-    with tracing.x64():
-        return memory.run(_summing(mesh), (rows,))
+        total = jax.lax.psum(value, meshes.PROCESS)
+    else:
+        (total,) = together.summed([value], meshes.of_processes(mesh.devices.flat))
+    return placed.brought(total, NamedSharding(mesh, PartitionSpec()))
 
 
 class _JoinedBackward(JoinedBackward):
