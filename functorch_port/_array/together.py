@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
+from weakref import ref
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +20,10 @@ from .._base import memory
 from .._base.meshes import OWN, PROCESS
 from .._base.tuning import tuning
 from . import tracing
-from .placed import of_parts
+from .placed import brought, of_parts
 from .value import LAZY
 
-__all__ = ["as_row", "of_rank", "of_row", "own_copy", "summed"]
+__all__ = ["Alike", "as_row", "of_rank", "of_row", "own_copy", "summed"]
 
 
 def as_row(value: Any, mesh: Mesh, split: bool = False) -> Any:
@@ -32,11 +33,12 @@ def as_row(value: Any, mesh: Mesh, split: bool = False) -> Any:
     """
     own, shape = mesh.shape[OWN], value.shape
     sharding = _by_row(mesh, split and own > 1 and bool(shape) and shape[0] % own == 0)
-    if own > 1 or not isinstance(value, jax.Array):
+    if not isinstance(value, jax.Array):
         return of_parts(np.asarray(value)[None], sharding)
-    with tracing.x64():
-        row = _as_row(value)
-        return jax.make_array_from_single_device_arrays((mesh.shape[PROCESS], *shape), sharding, [row])
+    with tracing.x64():  # nothing waits for the value
+        row = jax.device_put(_as_row(value), NamedSharding(mesh.local_mesh, sharding.spec))
+        parts = [shard.data for shard in row.addressable_shards]
+        return jax.make_array_from_single_device_arrays((mesh.shape[PROCESS], *shape), sharding, parts)
 
 
 @lru_cache(tuning.cached_facts)
@@ -63,6 +65,28 @@ def _of_row(x: Any) -> Any:
 def own_copy(value: Any) -> Any:
     """What this process has of an array that is the same on all devices."""
     return value.addressable_data(0)
+
+
+class Alike:
+    """What all processes have alike, as programs of all left it to them: they take that again as it is.
+
+    Else this process would wait for one, to bring its own copy to the devices of all.
+    """
+
+    def __init__(self) -> None:
+        self._there: dict[int, tuple[Any, Any]] = {}
+
+    def leave(self, value: Any) -> Any:
+        """What this process has of an array that a program gave."""
+        own, there = own_copy(value), self._there
+        key = id(own)
+        there[key] = ref(own, lambda _: there.pop(key, None)), value
+        return own
+
+    def enter(self, value: Any, sharding: NamedSharding) -> Any:
+        """An array that all processes have, on the devices of all."""
+        known = self._there.get(id(value))
+        return brought(value, sharding) if known is None or known[0]() is not value else known[1]
 
 
 def summed(values: Sequence[Any], mesh: Mesh, by: int = 1) -> list[Any]:

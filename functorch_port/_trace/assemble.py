@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -166,7 +166,7 @@ def assemble(
         draft.within,
         None if ends is None else ends.moved(out_order),
         rows,
-        whole and replace(whole, outs=[k for k, i in enumerate(kept) if i in whole.outs]),
+        whole and whole.moved(kept),
     )
 
 

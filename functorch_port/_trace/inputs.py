@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from .._array import offloaded, placing, tracing
@@ -123,9 +124,10 @@ class Numbers:
             array = None
         if array is None:
             with tracing.x64(), jax.transfer_guard_host_to_device("allow"):
-                array = jnp.asarray(value)
-            if self.mesh is not None:  # else every call would copy it to all devices
-                array = brought(array, NamedSharding(self.mesh, PartitionSpec()))
+                if self.mesh is None:
+                    array = jnp.asarray(value)
+                else:  # else every call would copy it to all devices
+                    array = brought(np.asarray(value), NamedSharding(self.mesh, PartitionSpec()))
             self._arrays[position] = value, array
         return array
 

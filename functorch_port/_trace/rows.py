@@ -53,6 +53,7 @@ class Rows:
     ) -> None:
         self.mesh, self.ins, self.outs, self.order, self.text = mesh, ins, outs, order, text
         self.shared, self.flag, self.shardings = shared or {}, flag, shardings
+        self.alike = together.Alike()
         #: the latest flags
         self.flags: list[Any] = []
         self.agreed = False
@@ -92,7 +93,7 @@ class Rows:
         if getattr(value, "weak_type", False):
             return value.item()  # a number
         if kind == "same":
-            return _on_all(value, NamedSharding(self.mesh, _ALL))
+            return self.alike.enter(value, NamedSharding(self.mesh, _ALL))
         return together.as_row(value, self.mesh, kind == "split")
 
     def leave(self, outs: Sequence[Any]) -> list[Any]:
@@ -105,7 +106,7 @@ class Rows:
         """What a process gets of an output."""
         if kind == "kept":
             return value
-        return together.own_copy(value) if kind == "same" else together.of_row(value)
+        return self.alike.leave(value) if kind == "same" else together.of_row(value)
 
 
 def own_copies(values: Sequence[Any]) -> list[Any] | None:
@@ -200,13 +201,6 @@ class StageRows:
         over = batched if crosses else mapped
         run = over(self.mesh, one, [*self.residuals, *is_own], [*made, *[False] * flags])
         return jax.jit(lambda residuals, grads: run(*residuals, *grads), out_shardings=shardings)
-
-
-def _on_all(value: Any, sharding: NamedSharding) -> Any:
-    """A value that all processes have, on all devices."""
-    host = np.asarray(value)
-    with tracing.x64():
-        return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 
 
 def axes_of(params: dict[str, Any]) -> Sequence[Any]:

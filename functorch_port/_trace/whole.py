@@ -6,13 +6,12 @@ All processes have it, and it is the same in all: the program takes it from each
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from .._array import placed, together
+from .._array import together
 from .._array.placed import sharding_of
 from .._base import meshes
 
@@ -23,32 +22,33 @@ if TYPE_CHECKING:
 __all__ = ["Whole", "whole_of"]
 
 
-@dataclass(frozen=True)
 class Whole:
     """
-    Attributes:
+    Args:
         mesh: has devices of all processes.
         outs: the outputs that are written to what a process has for itself.
     """
 
-    mesh: Mesh
-    outs: Sequence[int]
+    def __init__(self, mesh: Mesh, outs: Sequence[int]) -> None:
+        self.mesh, self.outs = mesh, outs
+        self.everywhere = NamedSharding(mesh, PartitionSpec())
+        self.alike = together.Alike()
 
-    @property
-    def everywhere(self) -> NamedSharding:
-        return NamedSharding(self.mesh, PartitionSpec())
+    def moved(self, outs: Sequence[int]) -> Whole:
+        """The same for a program with other outputs, of which this lists the numbers."""
+        return Whole(self.mesh, [k for k, i in enumerate(outs) if i in self.outs])
 
     def enter(self, values: Sequence[Any]) -> list[Any]:
         """Inputs of the program, on the devices of all."""
         is_own = lambda v: isinstance(v, jax.Array) and not meshes.is_global(v)
-        return [placed.brought(v, self.everywhere) if is_own(v) else v for v in values]
+        return [self.alike.enter(v, self.everywhere) if is_own(v) else v for v in values]
 
     def leave(self, outs: Sequence[Any]) -> list[Any]:
         """What a process gets of the outputs."""
         found = [*outs]
         for i in self.outs:
             if i < len(found) and meshes.is_global(found[i]):  # others may be computed later
-                found[i] = together.own_copy(found[i])
+                found[i] = self.alike.leave(found[i])
         return found
 
 

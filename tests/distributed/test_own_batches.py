@@ -54,6 +54,9 @@ def test_the_numbers_of_pytorch(started, launching, ended, want, tmp_path, devic
 
 
 REST = """
+import jax
+from contextlib import ExitStack
+from unittest import mock
 import torch.nn.functional as F
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.device_mesh import init_device_mesh
@@ -103,6 +106,14 @@ text = text_of(step, x, y)
 size = sum(p.numel() for p in ddp.parameters()) + sum(b.numel() for b in ddp.buffers() if b.is_floating_point())
 found["collectives"] = [dict(counted(text)), elements(text)["all-reduce"] - size]
 
+adam = torch.compile(step_of(ddp, torch.optim.AdamW(ddp.parameters())))
+adam(x, y), adam(x, y)
+made = "make_array_from_callback", "make_array_from_process_local_data"
+with ExitStack() as stack:
+    calls = [stack.enter_context(mock.patch.object(jax, name, wraps=getattr(jax, name))) for name in made]
+    adam(x, y)
+found["through the host"] = sum(call.call_count for call in calls)
+
 sync, alone, losses = nn.SyncBatchNorm.convert_sync_batchnorm(net()), net(), []
 sync = DDP(sync)
 steps = [step_of(m, torch.optim.SGD(m.parameters(), lr=0.1)) for m in (sync, alone)]
@@ -151,6 +162,7 @@ def test_one_all_reduce_and_what_is_refused(job):
     for rank, found in enumerate(job(f"sys.path.insert(0, {path!r})\n{REST}").values()):
         # gradients, buffers, and lr of both
         assert found.pop("collectives") == [{"all-reduce": 1}, 2]
+        assert found.pop("through the host") == 0  # the count of steps: a call would wait for the one before
         assert found.pop("sync") < 1e-12
         assert rank or abs(found.pop("alone")) < 1e-12
         for name, told in {
