@@ -112,7 +112,7 @@ def launching() -> Callable[..., list[str]]:
     return _launching
 
 
-def _ended(process: subprocess.Popen[str], timeout: float = 100) -> Ended:
+def _ended(process: subprocess.Popen[str], timeout: float = 300) -> Ended:
     start = time.monotonic()
     out, err = process.communicate(timeout=timeout)
     return Ended(process.returncode, out, err, time.monotonic() - start)

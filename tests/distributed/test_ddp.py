@@ -57,7 +57,7 @@ def want(tmp_path_factory):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(path)]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     for _ in range(5):  # PyTorch's own processes abort now and then as they end
-        ran = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=100)
+        ran = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=300)
         if ran.returncode == 0:
             break
     assert ran.returncode == 0, ran.stderr
