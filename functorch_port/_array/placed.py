@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Placed", "agreed", "brought", "check", "compare_parts", "copied", "fitting", "from_process", "is_shared", "like",
-    "local_part", "made_auto", "of_parts", "owners_of", "place", "several", "sharding_of", "use",
+    "local_part", "made_auto", "of_parts", "owners_of", "place", "several", "sharding_of", "taken", "use",
 ]  # fmt: skip
 
 
@@ -277,6 +277,18 @@ def check(shape: Sequence[int], sharding: NamedSharding) -> None:
                 f"{', '.join(names)} of the mesh {dict(sharding.mesh.shape)}): choose another dimension, or make its "
                 f"size a multiple of {parts}"
             )
+
+
+def taken(array: Any) -> Any:
+    """An array of the user's, as programs here take it: on a mesh whose axes are all of the type Auto."""
+    have = None if isinstance(array, jax.core.Tracer) else array.sharding
+    if not isinstance(have, NamedSharding):
+        return array
+    use(have.mesh)
+    if (auto := made_auto(have)) is have:
+        return array
+    parts = [shard.data for shard in array.addressable_shards]
+    return jax.make_array_from_single_device_arrays(array.shape, auto, parts)
 
 
 def made_auto(sharding: Any) -> NamedSharding:

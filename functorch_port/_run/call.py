@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import executor, fits, placing, tracing
+from .._array import executor, fits, placed, placing, tracing
 from .._array.sizes import SymSize
 from .._array.symbolic import SymNumber
 from .._array.value import HOST
@@ -298,7 +298,7 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any]) -> None:
         _scan(a.item(), kind, sig, dyn)
     elif isinstance(a, jax.Array):
         sig.append(_T)
-        dyn.append(wrap(a))
+        dyn.append(wrap(placed.taken(a)))
     elif kind is SCALAR and isinstance(a, int | float | complex):
         sig.append(type(a))
         dyn.append(a)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import executor, placing
+from .._array import executor, placed, placing
 from .._array.symbolic import SymNumber
 from .._base import dtypes
 from .._base.dtypes import dtype as DType
@@ -35,7 +35,7 @@ def value_of(data: Any, dtype: DType | None = None) -> Any:
     if isinstance(data, Tensor):
         return _cast(data._value, dtype)
     if isinstance(data, jax.Array):
-        return _cast(data, dtype)
+        return _cast(placed.taken(data), dtype)
     if isinstance(data, SymNumber):
         kind = dtype or (dtypes.get_default_dtype() if isinstance(data.value, float) else dtypes.int64)
         return jnp.asarray(data.array, kind.np)

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import AxisType, Mesh
 
 from .._array import placed
 from .._base import agreement, meshes
@@ -316,14 +316,28 @@ def init_device_mesh(
 
 
 def current_mesh() -> DeviceMesh:
-    """The mesh of the innermost ``with mesh:`` block.
+    """The mesh of the innermost ``with mesh:`` block, or that of `jax.set_mesh`.
 
     Raises:
-        RuntimeError: there is none.
+        RuntimeError: there is none, or a trace hides that of `jax.set_mesh`, or its axes are Explicit.
     """
-    if not _thread.meshes:
+    if _thread.meshes:
+        return _thread.meshes[-1]
+    try:
+        mesh = jax.sharding.get_mesh()
+    except ValueError as error:
+        raise RuntimeError(
+            "No device mesh is currently active! In a traced function give the mesh"
+        ) from error
+    if mesh.empty:
         raise RuntimeError("No device mesh is currently active!")
-    return _thread.meshes[-1]
+    if any(kind != AxisType.Auto for kind in mesh.axis_types):
+        raise RuntimeError(
+            "jax.set_mesh has set a mesh with Explicit axes, which have JAX refuse what it cannot infer: use "
+            "`with use_mesh(mesh):` of functorch_port.distributed.sharding in its place, or make the mesh with "
+            "jax.make_mesh(..., axis_types=(AxisType.Auto, ...))"
+        )
+    return mesh_of(mesh)
 
 
 def mesh_of(mesh: DeviceMesh | Mesh | None) -> DeviceMesh:

@@ -88,7 +88,7 @@ def shard(
         target: a tensor or a module.
         spec: of a tensor, a `jax.sharding.PartitionSpec`. Of a module, a dict from patterns to specs: the first whose
             regular expression is found in the name of a parameter or buffer counts; others are the same everywhere.
-        mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` unless given.
+        mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` or `jax.set_mesh` unless given.
 
     Returns:
         the target.
@@ -217,7 +217,7 @@ def constrain(x: Tensor, spec: PartitionSpec, mesh: DeviceMesh | Mesh | None = N
     Args:
         x: the tensor.
         spec: a `jax.sharding.PartitionSpec`.
-        mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` unless given.
+        mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` or `jax.set_mesh` unless given.
 
     Raises:
         ValueError: the spec names an axis that the mesh has not, a dimension is not divisible, or the tensor is not
@@ -243,7 +243,7 @@ def from_process_batch(
     Args:
         batch: tensors in nested containers, of equal sizes in all processes; in one process the whole batch.
         spec: how the whole lies; unless given, the rows are split over all axes of the mesh.
-        mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` unless given.
+        mesh: a `jax.sharding.Mesh` or `DeviceMesh`; that of `use_mesh` or `jax.set_mesh` unless given.
 
     Raises:
         ValueError: the processes have parts of different shapes, or other numbers where ``spec`` has them have the

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from nets import Net
 
@@ -339,6 +339,32 @@ def test_an_explicit_mesh_is_converted() -> None:
     x = shard(ft.ones(8, requires_grad=True), P("x"), mesh)
     (x * 2).sum().backward()
     assert x.grad.tolist() == [2.0] * 8
+
+
+def test_arrays_of_an_explicit_mesh_become_tensors_that_every_operation_takes() -> None:
+    explicit = jax.make_mesh((2, 4), ("a", "b"), axis_types=(AxisType.Explicit,) * 2)
+    host = np.arange(64.0, dtype=np.float32).reshape(8, 8)
+    array = jax.device_put(host, NamedSharding(explicit, P("a", "b")))
+    for x in (ft.as_tensor(array), ft.tensor(array), ft.from_jax(array), ft.ones(8, 8) * array):
+        assert x.placements == (Shard(0), Shard(1))
+        both = ft.cat([x @ x, x.reshape(4, 16).reshape(8, 8)], 1)[:, [3, 9]]
+        assert np.array_equal(both.numpy(), np.concatenate([host @ host, host], 1)[:, [3, 9]])
+
+
+def test_the_mesh_of_jax_set_mesh_counts() -> None:
+    auto = jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
+    with jax.set_mesh(auto):
+        w = shard(ft.ones(8, 2), P("d"))
+        assert constrain(w * 2, P("d")).placements == w.placements == (Shard(0),)
+        with pytest.raises(RuntimeError, match="In a traced function give the mesh"):
+            ft.compile(lambda x: constrain(x, P("d")))(w)
+    with (
+        jax.set_mesh(jax.make_mesh((8,), ("d",), axis_types=(AxisType.Explicit,))),
+        pytest.raises(RuntimeError, match="use_mesh"),
+    ):
+        shard(ft.ones(8, 2), P("d"))
+    with pytest.raises(RuntimeError, match="No device mesh is currently active!"):
+        shard(ft.ones(8, 2), P("d"))
 
 
 def test_mixed_precision_on_a_mesh(mesh: Mesh) -> None:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._array import executor, placing, tracing
+from ..._array import executor, placed, placing, tracing
 from ..._array.fits import fits
 from ..._array.symbolic import SymNumber
 from ..._base import device as devices
@@ -187,7 +187,7 @@ def from_jax(array: jax.Array) -> Tensor:
         >>> torch.from_jax(jnp.arange(3.))
         tensor([0., 1., 2.])
     """
-    return wrap(array)
+    return wrap(placed.taken(array))
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
