@@ -31,6 +31,7 @@ from .._base import agreement, inside, meshes
 from .._base.jaxprs import is_literal, pruned, uses, walk
 from .._base.meshes import OWN, PROCESS
 from .._tensor.tensor import Tensor
+from .comparing import digest
 from .crossings import ENTER, PART
 from .places import Arguments
 from .rows import Rows, StageRows, axes_of, batched, mapped, of_parts
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .draft import Draft
     from .overlay import Overlay
 
-__all__ = ["Across", "agree", "of_all", "order_of"]
+__all__ = ["Across", "agree", "name_of", "of_all", "order_of"]
 
 #: what has the same result in all processes
 _REDUCED = frozenset({"psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant"})
@@ -204,7 +205,7 @@ def of_all(
     for i in within:
         is_row[i] = False
     numbers = range(len(cells), len(cells) + len(names))
-    watched = [k for k in (*shared, *numbers) if live[k] and jaxpr.invars[k].aval.size <= _SMALL]
+    watched = [k for k in used if k in shared or k in numbers]
     flag = -1
     if watched:
         flag = within.start if within else len(made_of)
@@ -237,7 +238,7 @@ def of_all(
         outs,
         order,
         _text(closed, used, drawn),
-        {k: _name(k, cells, names) for k in (*shared, *numbers) if live[k]},
+        {k: name_of(k, cells, names) for k in watched},
         flag,
         shardings,
     )
@@ -353,7 +354,8 @@ def _told(cell: Storage) -> str:
     return f"{inside.owner_of(cell) or 'a tensor'} of shape {tuple(value.shape)}"
 
 
-def _name(k: int, cells: Sequence[Storage], names: Sequence[Any]) -> str:
+def name_of(k: int, cells: Sequence[Storage], names: Sequence[Any]) -> str:
+    """An input of a program, as errors name it."""
     if k < len(cells):
         return _told(cells[k])
     name = names[k - len(cells)]
@@ -428,7 +430,10 @@ def _spread(
             found[i] = lax.psum(found[i].astype(kind), PROCESS) > 0
         if watched:
             found.insert(
-                flag, jnp.zeros((), bool) if crosses else differ(*[values[k] for k in watched], *index)[0]
+                flag,
+                jnp.zeros(len(watched), bool)
+                if crosses
+                else differ(*[values[k] for k in watched], *index)[0],
             )
         return [found[i] for i in at]
 
@@ -466,15 +471,12 @@ def _spread(
 
 
 def _differ(values: Sequence[Any], index: Any, count: int, kind: Any) -> Any:
-    """Whether what is small differs between the processes: their values meet in a sum, each in a place of its own."""
-    own = jnp.stack([jnp.sum(v).astype(kind) for v in values])
-    here = (jnp.arange(count) == index)[:, None]
-    rows = lax.psum(jnp.where(here, own, jnp.zeros_like(own)), PROCESS)
-    return jnp.any((rows != rows[0]) & ~(jnp.isnan(rows) & jnp.isnan(rows[0])))
-
-
-#: elements of what is compared at every call
-_SMALL = 64
+    """Which values differ between the processes: their digests meet in a sum, each in a place of its own."""
+    own = jnp.stack([digest(v) for v in values])
+    halves = jnp.stack([own >> 16, own & 0xFFFF]).astype(kind)  # which a float32 has exactly
+    here = (jnp.arange(count) == index)[:, None, None]
+    rows = lax.psum(jnp.where(here, halves, jnp.zeros_like(halves)), PROCESS)
+    return (rows != rows[0]).any((0, 1))
 
 
 def _tensor(kind: str, what: Any, arguments: Arguments) -> Tensor:

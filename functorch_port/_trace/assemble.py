@@ -38,7 +38,7 @@ from .results import Results
 from .rows import Rows
 from .sizes import Sizes
 from .stages import Recording, Stage
-from .whole import whole_of
+from .whole import Whole, whole_of
 
 __all__ = ["assemble"]
 
@@ -113,7 +113,7 @@ def assemble(
     more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
     outputs = sorted({*range(len(closed.jaxpr.outvars) - more_flags)} - gone)
     places = _places(draft, arguments)
-    whole = None if mesh is None else whole_of(mesh, draft, arguments, places)
+    whole = None if mesh is None else whole_of(mesh, draft, arguments, places, cells, names, arrays)
     if whole is not None:
         places |= dict.fromkeys(whole.outs, whole.everywhere)
     several = placed.several  # whose programs are to be the same
@@ -123,7 +123,9 @@ def assemble(
     kept = out_order if keep_grads else out_order[:returned]
     if rows is not None:
         rows = rows.moved(sources.positions(), len(drawn), kept)
-    executable = _executable(draft, closed, sources, drawn, kept, places, rows)
+    if whole is not None:
+        whole = whole.moved(sources.positions(), len(drawn), kept)
+    executable = _executable(draft, closed, sources, drawn, kept, places, rows, whole)
     targets = [tensor for tensor, _ in unread]
     if unread and keep_grads:
         _leave_pending(draft, executable, targets, sources, needed)
@@ -166,7 +168,7 @@ def assemble(
         draft.within,
         None if ends is None else ends.moved(out_order),
         rows,
-        whole and whole.moved(kept),
+        whole,
     )
 
 
@@ -432,6 +434,7 @@ def _executable(
     out_order: list[int],
     places: dict[int, Any],
     rows: Rows | None,
+    whole: Whole | None,
 ) -> Executable:
     order, donated = sources.positions(), sources.of("donated")
     total = len(closed.jaxpr.invars)
@@ -480,9 +483,10 @@ def _executable(
     if within is not None:
         within.place = place
     as_fun = None if draft.boundary else lowering.function_of(closed.jaxpr)
+    jit = pure if as_fun is None else partial(pure, as_fun=as_fun)
     return Executable(
         pure,
-        pure if as_fun is None else partial(pure, as_fun=as_fun),
+        jit if whole is None else whole.compared(jit),
         closed,
         donated,
         [

@@ -66,6 +66,8 @@ class Program:
         self.effects, self.guards, self.recording = effects, guards, recording
         self.before, self.within, self.ends, self.rows = before, within, ends, rows
         self.whole = whole
+        several = whole if rows is None else rows
+        self.flags = None if several is None else several.flags
         self.calls = 0
         self.quick: Pass | None = None
         self._undoes = Undo.is_needed(effects, inputs.draws)
@@ -148,6 +150,8 @@ class Program:
                 undo()
             raise refusal
         self.calls += 1
+        if self.flags is not None:
+            self.flags.check()
         if first is not None:
             if self._is_pass(leaves):
                 self.quick = Pass(self)

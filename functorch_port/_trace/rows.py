@@ -17,12 +17,11 @@ from .._array import together, tracing
 from .._base import agreement, memory, meshes, settings
 from .._base.jaxprs import is_literal
 from .._base.meshes import PROCESS
+from .comparing import Flags
 
 __all__ = ["Rows", "StageRows", "axes_of", "batched", "mapped", "of_parts", "own_copies"]
 
 _ROWS, _ALL = PartitionSpec(PROCESS), PartitionSpec()
-#: so many calls may run at a time before the flag of the first is waited for
-_BEHIND = 2
 
 
 class Rows:
@@ -34,8 +33,8 @@ class Rows:
         outs: of each output "row", "same", or "kept" as it is.
         order: of each output where it stands among them, the same in all processes.
         text: tells this program from others.
-        shared: the names of the inputs that are to be the same in all processes, by position.
-        flag: which output says whether those that are small differ; -1 if none does.
+        shared: the names of the inputs that are to be the same in all processes, by position, in the order of the flags.
+        flag: which output says which of these differ; -1 if none does.
         shardings: of the outputs, if the rows of all are computed with together; then their sizes must be the same at
             every call.
     """
@@ -54,13 +53,13 @@ class Rows:
         self.mesh, self.ins, self.outs, self.order, self.text = mesh, ins, outs, order, text
         self.shared, self.flag, self.shardings = shared or {}, flag, shardings
         self.alike = together.Alike()
-        #: the latest flags
-        self.flags: list[Any] = []
+        self.flags = Flags([*self.shared.values()])
         self.agreed = False
 
     def moved(self, ins: Sequence[int], draws: int, outs: Sequence[int]) -> Rows:
         """The same with other orders of inputs and outputs, of which these list the numbers, and draws at the end."""
-        shared = {k: self.shared[i] for k, i in enumerate(ins) if i in self.shared}
+        places = {i: k for k, i in enumerate(ins)}
+        shared = {places[i]: name for i, name in self.shared.items() if i in places}
         kinds = [*(self.ins[i] for i in ins), *["row"] * draws]
         flag = outs.index(self.flag) if self.flag >= 0 else -1
         kept, shardings = [self.outs[i] for i in outs], self.shardings and [self.shardings[i] for i in outs]
@@ -77,11 +76,6 @@ class Rows:
             of = "{}, of a compiled function".format
             agreement.check({of(name): [values[k - start]] for k, name in self.shared.items()})
             self.agreed = True
-        if len(self.flags) > _BEHIND and self.flags.pop(0).item():  # the same call in all processes
-            raise ValueError(
-                f"{_BEHIND + 1} calls of a compiled function ago this was not the same in all processes: "
-                f"{', '.join(self.shared.values())}. What it computed differs since then"
-            )
         return found
 
     def entered(self, value: Any, kind: str) -> Any:
@@ -99,7 +93,7 @@ class Rows:
     def leave(self, outs: Sequence[Any]) -> list[Any]:
         """What a process gets of the outputs."""
         if self.flag >= 0:
-            self.flags.append(together.own_copy(outs[self.flag]))
+            self.flags.note(outs[self.flag])
         return [self.left(out, kind) for out, kind in zip(outs, self.outs)]
 
     def left(self, value: Any, kind: str) -> Any:

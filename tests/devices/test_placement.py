@@ -19,7 +19,7 @@ import functorch_port as ft
 from functorch_port._array import placed, tracing
 from functorch_port.distributed.device_mesh import DeviceMesh, init_device_mesh
 from functorch_port.distributed.sharding import constrain, shard, use_mesh
-from functorch_port.distributed.tensor import Shard, distribute_tensor
+from functorch_port.distributed.tensor import Replicate, Shard, distribute_tensor
 
 nn, F = ft.nn, ft.nn.functional
 
@@ -349,6 +349,12 @@ def test_arrays_of_an_explicit_mesh_become_tensors_that_every_operation_takes() 
         assert x.placements == (Shard(0), Shard(1))
         both = ft.cat([x @ x, x.reshape(4, 16).reshape(8, 8)], 1)[:, [3, 9]]
         assert np.array_equal(both.numpy(), np.concatenate([host @ host, host], 1)[:, [3, 9]])
+
+
+def test_what_was_computed_on_a_mesh_has_its_methods_however_xla_has_laid_it(mesh: Mesh) -> None:
+    whole = shard(ft.ones(8), P("x"), mesh).sum()
+    assert whole.placements == (Replicate(),) and whole.full_tensor().item() == whole.to_local().item() == 8
+    assert not hasattr(ft.ones(8), "full_tensor")
 
 
 def test_the_mesh_of_jax_set_mesh_counts() -> None:

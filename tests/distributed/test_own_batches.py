@@ -133,6 +133,9 @@ refused("state that differs", compiled(lambda x: (ddp(x), bias.data.copy_(state)
 refused("code that differs", compiled(lambda x: ddp(x) * rank), x)
 refused("split weights", compiled(lambda x: (ddp(x), tp(x).sum())), x)
 refused("a batch for split weights", compiled(lambda x: tp(x)), x)
+shared = compiled(lambda x: tp(x).sum())
+shared(batch(0)[0])
+refused("a batch later for split weights", shared, x)
 refused("from_local", compiled(lambda x: DTensor.from_local(x, mesh, [Shard(0)]).sum()), x)
 refused("to_local", compiled(lambda x: x.to_local().sum()), whole)
 refused("a transform", torch.func.vmap(ddp), x)
@@ -160,8 +163,8 @@ print(json.dumps(found))
 def test_one_all_reduce_and_what_is_refused(job):
     path = str(Path(__file__).parents[1])
     for rank, found in enumerate(job(f"sys.path.insert(0, {path!r})\n{REST}").values()):
-        # gradients, buffers, and lr of both
-        assert found.pop("collectives") == [{"all-reduce": 1}, 2]
+        # gradients, buffers, and of lr a digest of each, in two halves
+        assert found.pop("collectives") == [{"all-reduce": 1}, 4]
         assert found.pop("through the host") == 0  # the count of steps: a call would wait for the one before
         assert found.pop("sync") < 1e-12
         assert rank or abs(found.pop("alone")) < 1e-12
@@ -171,6 +174,7 @@ def test_one_all_reduce_and_what_is_refused(job):
             "code that differs": "the processes compiled different programs",
             "split weights": "only parameters of a module under",
             "a batch for split weights": "DTensor.from_local(x, mesh, [Shard(0)])",
+            "a batch later for split weights": "was not the same in all processes: a tensor of shape (6, 4). It has",
             "from_local": "before the call",
             "to_local": "call it after",
             "a transform": "in a transform",
@@ -180,7 +184,7 @@ def test_one_all_reduce_and_what_is_refused(job):
             "eager with a gradient": "requires a gradient",
             "written": "must be the same in all processes",
             "a number": "the number 'lr'",
-            "a number later": "ago this was not the same in all processes: the number 'lr'",
+            "a number later": "this was not the same in all processes: the number 'lr'. It has to be",
             "join": "uncompiled",
         }.items():
             assert told in found.pop(name), name

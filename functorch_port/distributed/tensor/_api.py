@@ -42,16 +42,22 @@ __all__ = [
 _constrain = Op(ops["_constrain"])
 
 
-def found_sharding(tensor: Tensor) -> NamedSharding | None:
-    """How a tensor lies on a mesh: as it was declared, or as the program that computed it has left it."""
+def lies(tensor: Tensor) -> NamedSharding | None:
+    """How a tensor lies on several devices: as it was declared, or as the program that computed it has left it."""
     declared = sharding_of(tensor._storage) if tensor._view is None else None
     if declared is not None:
         return declared
     value = tensor._look()
     have = getattr(value, "sharding", None) if isinstance(value, jax.Array) else None
-    if isinstance(have, NamedSharding) and len(have.device_set) > 1 and not have.is_fully_replicated:
+    return have if isinstance(have, NamedSharding) and len(have.device_set) > 1 else None
+
+
+def found_sharding(tensor: Tensor) -> NamedSharding | None:
+    """That of a `DTensor`: a result that is whole on each device is none, as that of ``full_tensor()``."""
+    have = lies(tensor)
+    if have is None or not have.is_fully_replicated:
         return have
-    return None
+    return sharding_of(tensor._storage) if tensor._view is None else None
 
 
 def moved(
@@ -264,7 +270,7 @@ def placements(self: Tensor) -> tuple[Placement, ...]:
 
 
 def _of(tensor: Tensor, name: str) -> NamedSharding:
-    sharding = found_sharding(tensor)
+    sharding = lies(tensor)
     if sharding is None:
         raise AttributeError(f"{type(tensor).__name__!r} object has no attribute {name!r}")
     return sharding
