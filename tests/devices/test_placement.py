@@ -368,3 +368,19 @@ def test_mixed_precision_on_a_mesh(mesh: Mesh) -> None:
     want = run("one")
     np.testing.assert_allclose(run("same"), want, rtol=2e-2)
     np.testing.assert_allclose(run("split"), want, rtol=2e-2)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, ft.compile], ids=["eager", "compiled"])
+def test_what_was_computed_on_a_mesh_is_a_tensor_on_it(run: Any) -> None:
+    """`full_tensor`, `redistribute` and `to_local` of a loss, which lies on all devices, and inside of `compile`."""
+    mesh = init_device_mesh("cpu", (8,))
+    w = distribute_tensor(ft.arange(8.0), mesh, [Shard(0)]).requires_grad_()
+
+    def losses(x: Any) -> Any:
+        y = x * w
+        return y.sum().full_tensor(), y.redistribute(mesh, [Shard(0)]), y.sum().to_local()
+
+    loss, y, other = run(losses)(w.detach())
+    assert y.placements == (Shard(0),) and loss.item() == other.item() == 140.0
+    (loss + y.sum()).backward()
+    assert w.grad.tolist() == [2.0 * i for i in range(8)]
