@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from collectives import collectives, text_of
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from nets import Net
@@ -384,3 +385,16 @@ def test_what_was_computed_on_a_mesh_is_a_tensor_on_it(run: Any) -> None:
     assert y.placements == (Shard(0),) and loss.item() == other.item() == 140.0
     (loss + y.sum()).backward()
     assert w.grad.tolist() == [2.0 * i for i in range(8)]
+
+
+def test_an_update_of_a_parameter_with_short_rows_exchanges_nothing() -> None:
+    mesh = init_device_mesh("cpu", (8,))
+    param = ft.nn.Parameter(distribute_tensor(ft.ones(4096, 8), mesh, [Shard(1)]))
+    opt = ft.optim.AdamW([param], 0.1)
+
+    @ft.compile
+    def step(grad: Any) -> None:
+        param.grad = grad
+        opt.step()
+
+    assert not collectives(text_of(step, distribute_tensor(ft.ones(4096, 8), mesh, [Shard(1)])))
