@@ -296,6 +296,11 @@ for net, x, text in ((lstm, (5, 3, 4), "dimension 0"), (first, (3, 5, 4), ""), (
         assert text in str(error), error
 from torch.distributed.tensor import Shard, distribute_tensor
 
+for mine, name, total in ((mesh, "rows", [4, 6, 4, 6]), (mesh["columns"], None, [3, 3, 7, 7])):
+    ranks = torch.tensor(rank + 1)
+    dist.all_reduce(ranks, group=mine.get_group(name))
+    assert ranks.item() == total[rank]
+
 # indices of one process meet a tensor on a mesh of two dimensions: the gradient is on that mesh, and so it has names
 table = distribute_tensor(torch.arange(64.0).reshape(8, 8), mesh, [Shard(0), Shard(1)]).requires_grad_()
 (grad,) = torch.autograd.grad(table[torch.tensor([0, 3])].sum(), table)
