@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base import inside
+from .._base import inside, memory
 from . import tracing
 from .placing import apart, on_device
 from .value import HOST, OTHERS, VALUES, Twin
@@ -119,7 +119,7 @@ class Storage:
         return self.aval().shape
 
     def __reduce__(self) -> Any:
-        return (_load, (np.asarray(self.look()),))
+        return (_load, (memory.run(np.asarray, (self.look(),)),))
 
 
 def _load(array: np.ndarray) -> Storage:

@@ -74,6 +74,7 @@ def run(fn: Any, args: Any, elements: int = 0) -> Any:
             return run(fn, wider, elements)
         if meshes.made_whole(fn, error, args):
             return run(fn, args, elements)
+        meshes.elsewhere(error, args)
         explain(error, args)
         raise
 

@@ -15,8 +15,8 @@ from .bounded import Bounded
 from .tuning import tuning
 
 __all__ = [
-    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "described", "is_global", "is_here", "joined",
-    "made_whole", "mesh_in", "mesh_of", "mixed", "of_processes", "spec_of", "unnamed", "within",
+    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "described", "elsewhere", "is_global", "is_here",
+    "joined", "made_whole", "mesh_in", "mesh_of", "mixed", "of_processes", "spec_of", "unnamed", "within",
 ]  # fmt: skip
 
 #: the axes of `of_processes`
@@ -26,6 +26,8 @@ PROCESS, OWN = "process", "own"
 INCOMPATIBLE = "incompatible devices"
 #: part of its text where it cannot name how results are split
 UNNAMED = "is incompatible with mesh_shape"
+#: what JAX says where a process asks for all numbers of an array of which it has some
+ELSEWHERE = "spans non-addressable"
 
 
 def mesh_of(devices: Any, names: Sequence[str]) -> Mesh:
@@ -99,6 +101,17 @@ def is_global(value: Any) -> bool:
 def is_here(value: Any) -> bool:
     """Whether this process has all numbers of an array."""
     return not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated
+
+
+def elsewhere(error: Exception, args: Any) -> None:
+    """Raises an error that says what to do, if this one is that numbers are looked at which other processes have."""
+    if isinstance(error, RuntimeError) and ELSEWHERE in str(error):
+        split = next(a.sharding for a in jax.tree.leaves(args) if not is_here(a))
+        where = described(split) if isinstance(split, NamedSharding) else str(split)
+        raise RuntimeError(
+            f"no process has all numbers of a tensor that is split over them, by {where}. Look at x.full_tensor(), "
+            "which all processes call together, or at x.to_local(), the part of this one"
+        ) from None
 
 
 def within(mesh: Any) -> Any:

@@ -59,8 +59,10 @@ def _check(name: str, value: Any, given: Any) -> None:
 
 
 def _on_all(value: Any, sharding: Any) -> Any:
-    """A value that is the same in all processes on the devices of a sharding."""
-    return placed.brought(value, NamedSharding(meshes.of_processes(sharding.device_set), PartitionSpec()))
+    """A value that is the same in all processes on the devices of a sharding: on its mesh, whose names results get."""
+    named = isinstance(sharding, NamedSharding)
+    mesh = sharding.mesh if named else meshes.of_processes(sharding.device_set)
+    return placed.brought(value, NamedSharding(mesh, PartitionSpec()))
 
 
 def given_for(output: Tensor, gradient: Tensor) -> Tensor:

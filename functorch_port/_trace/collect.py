@@ -168,9 +168,9 @@ def _value_output(leaf: Tensor, overlay: Overlay, arguments: Arguments, outs: _O
 def _is_live(tensor: Tensor, start: int) -> bool:
     """Whether the tensor has a history from within the trace that can still be walked."""
     node = tensor.grad_fn
-    return (
-        tensor._requires_grad and node is not None and node.seq >= start and not getattr(node, "freed", False)
-    )
+    if not tensor._requires_grad or node is None or node.seq < start:
+        return False
+    return bool(node.remaking) or not getattr(node, "freed", False)
 
 
 def _collect_gradients(draft: Draft, overlay: Overlay, arguments: Arguments, outs: _Outs) -> None:

@@ -140,6 +140,23 @@ class Overlay:
         finally:
             self.top = before
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Forget at the end what is written, if a walk back is traced, which is a program of its own."""
+        top = inside.top_trace(None)
+        if top is self.top:
+            yield
+            return
+        env, written = self.env, self.written
+        self.env, self.written = dict(env), dict(written)
+        try:
+            with self.within(top):
+                yield
+        finally:
+            for cell in self.written.keys() - written.keys():
+                cell.version, cell.apart = self.written[cell]
+            self.env, self.written = env, written
+
     # ------------------------------------------------------- Storage's hooks
 
     def device(self) -> Any:

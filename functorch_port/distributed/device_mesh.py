@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,8 @@ from .._base import agreement, meshes
 from .._base.device import from_jax
 from .._tensor.creation.from_data import tensor as make_tensor
 from .._tensor.tensor import Tensor
+from . import _groups
+from ._group import ProcessGroup
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
@@ -177,24 +180,50 @@ class DeviceMesh:
             RuntimeError: there are several dimensions, and none is given.
             KeyError: there is no dimension of this name.
         """
+        dim, coordinate = self._dim_of(mesh_dim), self.get_coordinate()
+        if coordinate is None:
+            raise RuntimeError("this process is not in the mesh")
+        return coordinate[dim]
+
+    def _dim_of(self, mesh_dim: int | str | None) -> int:
         if mesh_dim is None:
             if self.ndim > 1:
                 raise RuntimeError(
                     f"Found the DeviceMesh have {self.ndim} dimensions",
                     "Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.",
                 )
-            mesh_dim = 0
-        if isinstance(mesh_dim, str):
-            if mesh_dim not in (self.mesh_dim_names or ()):
-                raise KeyError(
-                    f"Mesh dimension '{mesh_dim}' does not exist.",
-                    f"Available mesh dimensions are: mesh_dim_names={self.mesh_dim_names}",
-                )
-            mesh_dim = self.mesh_dim_names.index(mesh_dim)
-        coordinate = self.get_coordinate()
-        if coordinate is None:
-            raise RuntimeError("this process is not in the mesh")
-        return coordinate[mesh_dim]
+            return 0
+        if not isinstance(mesh_dim, str):
+            return mesh_dim
+        if mesh_dim not in (self.mesh_dim_names or ()):
+            raise KeyError(
+                f"Mesh dimension '{mesh_dim}' does not exist.",
+                f"Available mesh dimensions are: mesh_dim_names={self.mesh_dim_names}",
+            )
+        return self.mesh_dim_names.index(mesh_dim)
+
+    # ---------------------------------------------------------------- groups
+
+    def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
+        """The processes along a dimension, for the collectives of `torch.distributed`; all call it together.
+
+        A process that drives all devices of the dimension is alone in its group.
+
+        Raises:
+            RuntimeError: there are several dimensions, and none is given; there is no process group.
+            ValueError: the devices of this process are in several such rows, of other processes each.
+        """
+        axis, made = self.axes[self._dim_of(mesh_dim)], _made_groups.setdefault(_groups.default_group(), {})
+        if (self.jax_mesh, axis) not in made:
+            devices = np.moveaxis(self.jax_mesh.devices, self.jax_mesh.axis_names.index(axis), -1)
+            rows = devices.reshape(-1, devices.shape[-1])
+            lists = dict.fromkeys(tuple(dict.fromkeys(d.process_index for d in row)) for row in rows)
+            made[self.jax_mesh, axis], _ = _groups.new_subgroups_by_enumeration([*lists])
+        return made[self.jax_mesh, axis]
+
+    def get_all_groups(self) -> list[ProcessGroup]:
+        """`get_group` of each dimension."""
+        return [self.get_group(i) for i in range(self.ndim)]
 
     # --------------------------------------------------------------- current
 
@@ -240,6 +269,9 @@ def on_parts(mesh: DeviceMesh) -> Iterator[None]:
     finally:
         _thread.local = before
 
+
+#: the groups of meshes, by the group of all processes
+_made_groups: weakref.WeakKeyDictionary[ProcessGroup, dict[Any, Any]] = weakref.WeakKeyDictionary()
 
 #: the name in a `jax.sharding.Mesh` of the devices of one process
 OWN = "_own"

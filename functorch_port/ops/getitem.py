@@ -22,7 +22,7 @@ from .._array.fits import ASSIGNED
 from .._array.refusal import outside, refuse
 from .._array.sizes import SymSize, sized
 from .._array.symbolic import SymNumber
-from .._base import dtypes, sizes
+from .._base import dtypes, memory, sizes
 from .._run import bind
 from .._run.call import Op
 from .._run.inplace import VIEW_OF_LEAF_INPLACE
@@ -481,8 +481,9 @@ def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
         raise NotImplementedError(
             f"{what} with a boolean mask has a shape that depends on values, which meta tensors do not have"
         )
+    host = memory.run(np.asarray, (mask._look(),))
     with tracing.x64():
-        return [wrap(executor.current.place(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._look())))]
+        return [wrap(executor.current.place(i)) for i in np.nonzero(np.atleast_1d(host))]
 
 
 def _index_tensors(tensors: list[Any], what: str) -> list[Any]:

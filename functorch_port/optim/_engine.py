@@ -518,9 +518,10 @@ def of_joined(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: 
 
 
 def _is_narrow(param: Any, others: Sequence[Any]) -> bool:
-    """Whether to update a parameter in the shape of one row, on a CPU."""
+    """Whether to update a parameter in the shape of one row, on a CPU. Of one that is split, XLA would gather it."""
     return (
-        param.ndim > 1
+        jax.device_count() == 1
+        and param.ndim > 1
         and param.shape[-1] < NARROW
         and param.size >= LONG
         and all(x is None or x.shape == param.shape for x in others)

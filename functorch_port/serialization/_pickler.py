@@ -197,7 +197,10 @@ def _location(cell: Storage) -> str:
     if isinstance(value, jax.ShapeDtypeStruct):
         return "meta"
     if not meshes.is_here(value):
-        raise RuntimeError("save() cannot gather an array that is sharded over several processes")
+        raise RuntimeError(
+            "save() of a tensor that is split over several processes: save x.full_tensor(), which all of them call, or "
+            "x.to_local(), or the module and its optimizer by torch.distributed.checkpoint.save"
+        )
     return str(from_jax(value.addressable_shards[0].device))
 
 

@@ -254,6 +254,8 @@ class _Frame:
         if waits:
             args, kwargs = _behind_barrier((args, kwargs), waits)
         with contextlib.ExitStack() as stack:
+            if tracing.overlay and not tracing.overlay.transforms:
+                stack.enter_context(tracing.overlay.apart())
             if self.random is not None:
                 stack.enter_context(self.random.again())
             stack.enter_context(_autocast(self.autocast))

@@ -187,3 +187,23 @@ def test_a_sum_of_losses_that_were_differentiated_inside() -> None:
     assert w.grad.tolist() == [1.0, 1.0] and total.item() == 2.0
     out.backward()  # the result has its gradient, which the sum of losses cannot have
     assert w.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_checkpoint_is_recomputed_in_the_walk() -> None:
+    """With the random numbers of the forward pass; running statistics move once, as under `torch.compile`."""
+    found = []
+    for checkpointed in (False, True):
+        ft.manual_seed(0)
+        net = ft.nn.Sequential(ft.nn.Linear(3, 8), ft.nn.BatchNorm1d(8), ft.nn.Dropout(0.5)).double()
+        x = ft.randn(5, 3, dtype=ft.float64, requires_grad=True)
+
+        @ft.compile
+        def called(x: Any, net: Any = net, checkpointed: bool = checkpointed) -> Any:
+            return ft.utils.checkpoint.checkpoint(net, x, use_reentrant=False) if checkpointed else net(x)
+
+        for _ in range(2):
+            called(x).sin().sum().backward()
+        found.append([t.tolist() for t in (x.grad, *(p.grad for p in net.parameters()), *net.buffers())])
+        found[-1].append(ft.rand(1).item())
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)

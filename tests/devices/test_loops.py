@@ -28,11 +28,11 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm(x))))
 
 
-def made(width: int, layers: int = LAYERS) -> tuple[Any, Any]:
+def made(width: int, layers: int = LAYERS, inner: bool = False) -> tuple[Any, Any]:
     """The step of a stack whose layers are gathered in the loop, and the stack."""
     ft.manual_seed(0)
     net = nn.ScanStack([Block(width) for _ in range(layers)])
-    fully_shard(net)  # and its layers, one at a time
+    fully_shard(net.stacked if inner else net)  # and its layers, one at a time
     opt = ft.optim.AdamW(net.parameters(), 0.01)
 
     def step(x: Any) -> Any:
@@ -45,10 +45,11 @@ def made(width: int, layers: int = LAYERS) -> tuple[Any, Any]:
     return ft.compile(step, checks=False), net
 
 
+@pytest.mark.parametrize("inner", [False, True], ids=["stack", "stack.stacked"])
 @pytest.mark.parametrize("layers", [LAYERS, 8])  # as many as devices, too: the layers are not what is split
-def test_a_layer_is_gathered_in_the_loop_and_its_gradient_leaves_it_split(layers: int) -> None:
+def test_a_layer_is_gathered_in_the_loop_and_its_gradient_leaves_it_split(layers: int, inner: bool) -> None:
     """A CPU has no reduce-scatter: it adds a layer's gradient up and takes a part, but never keeps a whole stack."""
-    step, net = made(32, layers)
+    step, net = made(32, layers, inner)
     text = text_of(step, ft.randn(128, 32))
     found = collectives(text)
     gathered = [shape for each in found if each.kind == "all-gather" for shape in each.shapes]

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from collectives import collectives, text_of
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from nets import Net
@@ -19,7 +20,7 @@ import functorch_port as ft
 from functorch_port._array import placed, tracing
 from functorch_port.distributed.device_mesh import DeviceMesh, init_device_mesh
 from functorch_port.distributed.sharding import constrain, shard, use_mesh
-from functorch_port.distributed.tensor import Replicate, Shard, distribute_tensor
+from functorch_port.distributed.tensor import Shard, distribute_tensor
 
 nn, F = ft.nn, ft.nn.functional
 
@@ -351,12 +352,6 @@ def test_arrays_of_an_explicit_mesh_become_tensors_that_every_operation_takes() 
         assert np.array_equal(both.numpy(), np.concatenate([host @ host, host], 1)[:, [3, 9]])
 
 
-def test_what_was_computed_on_a_mesh_has_its_methods_however_xla_has_laid_it(mesh: Mesh) -> None:
-    whole = shard(ft.ones(8), P("x"), mesh).sum()
-    assert whole.placements == (Replicate(),) and whole.full_tensor().item() == whole.to_local().item() == 8
-    assert not hasattr(ft.ones(8), "full_tensor")
-
-
 def test_the_mesh_of_jax_set_mesh_counts() -> None:
     auto = jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
     with jax.set_mesh(auto):
@@ -400,3 +395,32 @@ def test_mixed_precision_on_a_mesh(mesh: Mesh) -> None:
     want = run("one")
     np.testing.assert_allclose(run("same"), want, rtol=2e-2)
     np.testing.assert_allclose(run("split"), want, rtol=2e-2)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, ft.compile], ids=["eager", "compiled"])
+def test_what_was_computed_on_a_mesh_is_a_tensor_on_it(run: Any) -> None:
+    """`full_tensor`, `redistribute` and `to_local` of a loss, which lies on all devices, and inside of `compile`."""
+    mesh = init_device_mesh("cpu", (8,))
+    w = distribute_tensor(ft.arange(8.0), mesh, [Shard(0)]).requires_grad_()
+
+    def losses(x: Any) -> Any:
+        y = x * w
+        return y.sum().full_tensor(), y.redistribute(mesh, [Shard(0)]), y.sum().to_local()
+
+    loss, y, other = run(losses)(w.detach())
+    assert y.placements == (Shard(0),) and loss.item() == other.item() == 140.0
+    (loss + y.sum()).backward()
+    assert w.grad.tolist() == [2.0 * i for i in range(8)]
+
+
+def test_an_update_of_a_parameter_with_short_rows_exchanges_nothing() -> None:
+    mesh = init_device_mesh("cpu", (8,))
+    param = ft.nn.Parameter(distribute_tensor(ft.ones(4096, 8), mesh, [Shard(1)]))
+    opt = ft.optim.AdamW([param], 0.1)
+
+    @ft.compile
+    def step(grad: Any) -> None:
+        param.grad = grad
+        opt.step()
+
+    assert not collectives(text_of(step, distribute_tensor(ft.ones(4096, 8), mesh, [Shard(1)])))

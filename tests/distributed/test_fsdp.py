@@ -294,6 +294,17 @@ for net, x, text in ((lstm, (5, 3, 4), "dimension 0"), (first, (3, 5, 4), ""), (
         assert not text
     except (NotImplementedError, ValueError) as error:
         assert text in str(error), error
+from torch.distributed.tensor import Shard, distribute_tensor
+
+for mine, name, total in ((mesh, "rows", [4, 6, 4, 6]), (mesh["columns"], None, [3, 3, 7, 7])):
+    ranks = torch.tensor(rank + 1)
+    dist.all_reduce(ranks, group=mine.get_group(name))
+    assert ranks.item() == total[rank]
+
+# indices of one process meet a tensor on a mesh of two dimensions: the gradient is on that mesh, and so it has names
+table = distribute_tensor(torch.arange(64.0).reshape(8, 8), mesh, [Shard(0), Shard(1)]).requires_grad_()
+(grad,) = torch.autograd.grad(table[torch.tensor([0, 3])].sum(), table)
+assert grad.full_tensor().sum(1).tolist() == [8.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0, 0.0]
 print(json.dumps([told(hybrid[0], hybrid[2]), told(both[0], both[2]), told(again[0], again[2])]))
 """
     hybrid, both, again = zip(*job(script, nproc=4).values(), strict=True)

@@ -56,6 +56,20 @@ refused(NotImplementedError, DTensor.from_local, own, mesh, [Shard(0)], shape=(5
 refused(NotImplementedError, DTensor.from_local, own, mesh, [Shard(0)], grad_placements=[Replicate()])
 refused(NotImplementedError, w.to_local, grad_placements=[Replicate()])
 refused(NotImplementedError, w.full_tensor, grad_placements=[Partial()])
+# what was computed is whole everywhere, and a tensor on the mesh still
+v = distribute_tensor(torch.arange(4.0).double(), mesh, [Shard(0)]).requires_grad_()
+for run in (lambda f: f, torch.compile):
+    v.grad = None
+    loss = run(lambda x: (x * v).sum().full_tensor())(v.detach())
+    loss.backward()
+    assert loss.item() == 14.0 and v.grad.full_tensor().tolist() == [0.0, 1.0, 2.0, 3.0]
+for look in (rows.tolist, rows.nonzero, rows.unique, lambda: rows[rows > 0]):
+    try:
+        look()
+    except RuntimeError as error:
+        assert "Look at x.full_tensor()" in str(error), error
+    else:
+        raise AssertionError("numbers of other processes")
 print(json.dumps(found))
 """
 

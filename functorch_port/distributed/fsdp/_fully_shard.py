@@ -117,7 +117,7 @@ def fully_shard(
     layers = [layer for layer in stacks if unit_of(layer) is None]
     data_axes = (*replicate_axes, *shard_axes)
     for part in (*layers, *modules):
-        unit = Unit(part, mesh, shard_axes, data_axes, mp_policy, None, ignored, stacked=part in layers)
+        unit = Unit(part, mesh, shard_axes, data_axes, mp_policy, None, ignored)
         unit.reshard = _reshard(reshard_after_forward, unit.size(shard_axes))
         unit.place(shard_placement_fn, on_hosts=on_hosts)
         part.__dict__[ATTRIBUTE] = unit

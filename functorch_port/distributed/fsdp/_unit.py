@@ -27,6 +27,7 @@ from ..._tensor import grad_mode, tree
 from ..._tensor.node import Node
 from ..._tensor.tensor import Tensor, wrap
 from ...nn._module import Module
+from ...nn.modules._scan import is_stacked
 from ...nn.parallel import _border
 from ...nn.parallel._batch import replicate, split
 from ...utils.checkpoint import state as checkpointing
@@ -56,8 +57,6 @@ class Unit:
     Attributes:
         root: whether no unit above it has been made.
         reshard: whether the whole parameters are let go of after the forward pass; None: unless it is the root.
-        stacked: whether parameters have the layers of a loop along dimension 0, which is not split: then a layer is
-            gathered at a time.
     """
 
     def __init__(
@@ -70,9 +69,8 @@ class Unit:
         reshard: bool | None,
         ignored: set[Any],
         cast_root_inputs: bool = False,
-        stacked: bool = False,
     ) -> None:
-        self.mesh, self.policy, self.stacked = mesh, policy, stacked
+        self.mesh, self.policy = mesh, policy
         #: a dict, whose content a trace compares
         self.options: dict[str, bool | None] = {"reshard": reshard}
         own = [OWN] if OWN in mesh.jax_mesh.axis_names else []
@@ -161,7 +159,8 @@ class Unit:
                 f"shard_placement_fn returned {chosen!r}: only Shard(dim) and None are supported"
             )
         fits = lambda d: param.shape[d] % self.size((*spec[d], *self.shard_axes)) == 0
-        dims = [*range(self.stacked, param.dim())]
+        is_layered = any(param is p for m in self.members if is_stacked(m) for p in m._parameters.values())
+        dims = [*range(is_layered, param.dim())]  # a loop takes one layer at a time
         if chosen is not None:
             first = chosen.dim % param.dim()
             if first and not fits(first):

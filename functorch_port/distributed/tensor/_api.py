@@ -42,8 +42,8 @@ __all__ = [
 _constrain = Op(ops["_constrain"])
 
 
-def lies(tensor: Tensor) -> NamedSharding | None:
-    """How a tensor lies on several devices: as it was declared, or as the program that computed it has left it."""
+def found_sharding(tensor: Tensor) -> NamedSharding | None:
+    """How a tensor lies on a mesh: as it was declared, or as the program that computed it has left it."""
     declared = sharding_of(tensor._storage) if tensor._view is None else None
     if declared is not None:
         return declared
@@ -52,18 +52,10 @@ def lies(tensor: Tensor) -> NamedSharding | None:
     return have if isinstance(have, NamedSharding) and len(have.device_set) > 1 else None
 
 
-def found_sharding(tensor: Tensor) -> NamedSharding | None:
-    """That of a `DTensor`: a result that is whole on each device is none, as that of ``full_tensor()``."""
-    have = lies(tensor)
-    if have is None or not have.is_fully_replicated:
-        return have
-    return sharding_of(tensor._storage) if tensor._view is None else None
-
-
 def moved(
     tensor: Tensor,
     sharding: NamedSharding,
-    back: NamedSharding,
+    back: NamedSharding | None,
     mesh: DeviceMesh | None = None,
     **dtypes: Any,
 ) -> Tensor:
@@ -171,14 +163,18 @@ def constrained_along(
 
 class _Kind(type):
     def __instancecheck__(cls, thing: Any) -> bool:
-        return isinstance(thing, Tensor) and found_sharding(thing) is not None
+        sharding = found_sharding(thing) if isinstance(thing, Tensor) else None
+        if sharding is None or not sharding.is_fully_replicated:
+            return sharding is not None
+        return thing._view is None and sharding_of(thing._storage) is not None
 
 
 class DTensor(metaclass=_Kind):
-    """A tensor on a mesh. ``isinstance(x, DTensor)`` is true of every `Tensor` that lies on several devices.
+    """A tensor on a mesh. ``isinstance(x, DTensor)`` is true of every `Tensor` that is split over several devices, or
+    was placed on them.
 
-    Such a tensor is the whole one: its shape is that of all parts together. It has these besides what others have:
-    ``device_mesh``, ``placements``, ``to_local()``, ``full_tensor()`` and ``redistribute()``.
+    Such a tensor is the whole one: its shape is that of all parts together. Tensors on several devices have these
+    besides what others have: ``device_mesh``, ``placements``, ``to_local()``, ``full_tensor()`` and ``redistribute()``.
 
     Reference: https://docs.pytorch.org/docs/stable/distributed.tensor.html#torch.distributed.tensor.DTensor
     """
@@ -270,10 +266,26 @@ def placements(self: Tensor) -> tuple[Placement, ...]:
 
 
 def _of(tensor: Tensor, name: str) -> NamedSharding:
-    sharding = lies(tensor)
+    sharding = found_sharding(tensor)
     if sharding is None:
-        raise AttributeError(f"{type(tensor).__name__!r} object has no attribute {name!r}")
+        text = f"{type(tensor).__name__!r} object has no attribute {name!r}"
+        if isinstance(tensor._look(), jax.core.Tracer):
+            text += ": in a compiled function it is not known how a tensor lies that was computed there"
+        raise AttributeError(text)
     return sharding
+
+
+def _computed(tensor: Tensor) -> NamedSharding | None:
+    """In a compiled function, the mesh (with any sharding) of a tensor that it has computed of what lies on one."""
+    overlay: Any = tracing.current()
+    if (
+        overlay is None
+        or overlay.transforms
+        or overlay.across is not None
+        or found_sharding(tensor) is not None
+    ):
+        return None
+    return next((s for s in map(sharding_of, (*overlay.tracers, *overlay.missed)) if s is not None), None)
 
 
 @agreement.telling("redistribute")
@@ -301,13 +313,14 @@ def _redistribute(
         raise RuntimeError("placements is needed for redistribute!")
     named = {"forward_dtype": forward_dtype, "backward_dtype": backward_dtype}
     dtypes = {name: dtype.np for name, dtype in named.items() if dtype is not None}
-    own = _of(tensor, "redistribute")
+    computed = _computed(tensor)
+    own = computed or _of(tensor, "redistribute")
     mesh = _mesh_of(tensor, own) if device_mesh is None else mesh_of(device_mesh)
     sharding = sharding_for(mesh, placements, tensor.dim())
     if [*mesh.jax_mesh.devices.flat] != [*own.mesh.devices.flat]:
         raise NotImplementedError(f"Cross device mesh comm not supported yet! {meshes.mixed(own, sharding)}")
     agreement.alike("redistribute", {"tensor": _described(tensor, sharding)})
-    return moved(tensor, sharding, own, mesh, **dtypes)
+    return moved(tensor, sharding, own if computed is None else None, mesh, **dtypes)
 
 
 def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
@@ -319,7 +332,8 @@ def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
     Raises:
         NotImplementedError: `Partial` gradients in several processes.
     """
-    own = _of(tensor, "full_tensor")
+    computed = _computed(tensor)
+    own = computed or _of(tensor, "full_tensor")
     if any(isinstance(p, Partial) for p in grad_placements or ()) and jax.process_count() > 1:
         raise NotImplementedError(
             "full_tensor(grad_placements=[Partial()]): the whole tensor has one gradient, that of what all processes "
@@ -328,7 +342,8 @@ def _full_tensor(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
     everywhere = NamedSharding(own.mesh, jax.sharding.PartitionSpec())
     if jax.process_count() > 1 and not tracing.overlay and not tensor.is_meta:
         return _border.own_part(tensor, everywhere)
-    return _constrain.run((tensor, everywhere, own), {})  # type: ignore[no-any-return]
+    back = own if computed is None else None
+    return _constrain.run((tensor, everywhere, back), {})  # type: ignore[no-any-return]
 
 
 def _to_local(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
@@ -342,6 +357,8 @@ def _to_local(tensor: Tensor, *, grad_placements: Any = None) -> Tensor:
         NotImplementedError: for other ``grad_placements`` in several processes; in `compile` in several processes,
             where the tensor is split over them.
     """
+    if _computed(tensor) is not None:
+        return tensor.view_as(tensor)
     own = _of(tensor, "to_local")
     if tracing.overlay and not own.is_fully_addressable and not own.is_fully_replicated:
         raise NotImplementedError(
@@ -372,7 +389,8 @@ class _Method:
     def __get__(self, tensor: Any, owner: Any = None) -> Any:
         if tensor is None:
             return self.fn
-        _of(tensor, self.name)
+        if _computed(tensor) is None:
+            _of(tensor, self.name)
         return self.fn.__get__(tensor)
 
 

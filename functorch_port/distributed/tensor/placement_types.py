@@ -109,7 +109,8 @@ def spec_for(mesh: DeviceMesh, placements: Sequence[Placement]) -> PartitionSpec
         elif isinstance(placement, Partial):
             raise NotImplementedError(
                 "a tensor with the placement Partial is not supported outside of local_map: a tensor here is the "
-                "whole one, and a sum is made where it is written. Use Replicate() or Shard(dim)"
+                "whole one, and a sum is made where it is written. Use Replicate() or Shard(dim); what several "
+                "processes have summands of is added up by torch.distributed.nn.functional.all_reduce before"
             )
     return meshes.spec_of([axes.get(d, ()) for d in range(max(axes, default=-1) + 1)])
 

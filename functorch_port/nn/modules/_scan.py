@@ -23,7 +23,15 @@ from .._module import Module, indent
 from ..parameter import Parameter
 from .container import ModuleList
 
-__all__ = ["ScanStack"]
+__all__ = ["ScanStack", "is_stacked"]
+
+#: set for the modules whose parameters have those of all layers
+_STACKED = "_is_stacked"
+
+
+def is_stacked(module: Module) -> bool:
+    """Whether dimension 0 of a module's parameters is that of the layers of a `ScanStack`."""
+    return _STACKED in vars(module)
 
 
 class ScanStack(Module):
@@ -89,6 +97,8 @@ class ScanStack(Module):
                 joined = function("stack")(tensors)
             old = table[key]
             table[key] = Parameter(joined, old.requires_grad) if isinstance(old, Parameter) else joined
+        for module in self.stacked.modules():
+            vars(module)[_STACKED] = True
 
     def __len__(self) -> int:
         return self.count
@@ -99,6 +109,8 @@ class ScanStack(Module):
         layers = []
         for state in states:
             layer = copy.deepcopy(self.stacked)
+            for module in layer.modules():
+                del vars(module)[_STACKED]
             for name, (table, key) in _slots(layer).items():
                 value = state[name].detach().clone()
                 old = table[key]
