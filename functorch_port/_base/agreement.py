@@ -17,7 +17,7 @@ import numpy as np
 
 __all__ = [
     "FailedElsewhere", "Series", "alike", "caller", "check", "compare", "digest", "everywhere", "exchange_by",
-    "in_threads", "of_first", "telling",
+    "in_threads", "mark", "of_first", "telling",
 ]  # fmt: skip
 
 
@@ -200,12 +200,13 @@ def check(values: Mapping[str, Iterable[Any] | None]) -> None:
 
 
 #: the programs that all processes were about to run, by their fingerprints
-_same: set[bytes] = set()
+_same: set[str] = set()
 
 
 @lru_cache(64)
-def _mark(text: str) -> bytes:
-    return digest([text])
+def mark(text: str) -> str:
+    """A short text that tells a long one from others."""
+    return digest([text]).hex()
 
 
 def compare(text: str, again: bool = False) -> None:
@@ -216,12 +217,11 @@ def compare(text: str, again: bool = False) -> None:
     Raises:
         RuntimeError: they are.
     """
-    mark = _mark(text)
-    if jax.process_count() == 1 or (mark in _same and not again):
+    if jax.process_count() == 1 or (mark(text) in _same and not again):
         return
     found, other, difference = _met(f"{'a' if again else 'the first'} call of a compiled program", text)
     if not other:
-        _same.add(mark)
+        _same.add(mark(text))
         return
     places: dict[bytes, list[str]] = {}
     for rank, theirs in enumerate(found):
@@ -234,7 +234,7 @@ def compare(text: str, again: bool = False) -> None:
         f"the processes compiled different programs: {called}. The first difference, in rank 0 and in rank {other}:\n"
         f"  {difference}\nAll processes must call the same functions in the same order, with tensors "
         "of the same shapes, dtypes and placements, and take the same branches: nothing in a compiled one may depend "
-        "on the rank"
+        "on the rank. Give what differs as a tensor, pad batches to one size, or call the model without compile"
     )
 
 

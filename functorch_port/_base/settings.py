@@ -59,7 +59,7 @@ VARIABLES = {
         "first",
         _one_of("first", "always"),
         "first or always",
-        "what processes must have alike is compared at a first call, or at each",
+        "large tensors that processes must have alike are compared at a first call, or at each",
     ),
     "BACKEND": Variable(
         "auto",

@@ -36,8 +36,8 @@ class Rows:
         text: tells this program from others.
         shared: the names of the inputs that are to be the same in all processes, by position.
         flag: which output says whether those that are small differ; -1 if none does.
-        shardings: of the outputs, if the rows of all are computed with together; then their sizes must be the same at
-            every call.
+        shardings: of the outputs, if the rows of all are computed with together.
+        meets: whether the processes exchange something, so that all must run this program at every call.
     """
 
     def __init__(
@@ -50,9 +50,10 @@ class Rows:
         shared: dict[int, str] | None = None,
         flag: int = -1,
         shardings: Sequence[NamedSharding] | None = None,
+        meets: bool = True,
     ) -> None:
         self.mesh, self.ins, self.outs, self.order, self.text = mesh, ins, outs, order, text
-        self.shared, self.flag, self.shardings = shared or {}, flag, shardings
+        self.shared, self.flag, self.shardings, self.meets = shared or {}, flag, shardings, meets
         #: the latest flags
         self.flags: list[Any] = []
         self.agreed = False
@@ -63,15 +64,14 @@ class Rows:
         kinds = [*(self.ins[i] for i in ins), *["row"] * draws]
         flag = outs.index(self.flag) if self.flag >= 0 else -1
         kept, shardings = [self.outs[i] for i in outs], self.shardings and [self.shardings[i] for i in outs]
-        return Rows(self.mesh, kinds, kept, (), self.text, shared, flag, shardings)
+        return Rows(self.mesh, kinds, kept, (), self.text, shared, flag, shardings, self.meets)
 
     def enter(self, values: Sequence[Any], start: int) -> list[Any]:
         """Inputs of the program, those from ``start`` on, for values of a call."""
         found = [self.entered(v, kind) for v, kind in zip(values, self.ins[start:], strict=True)]
         is_new = not self.agreed or settings.get("AGREE") == "always"
-        crosses = self.shardings is not None
-        if is_new or crosses:
-            agreement.compare(self.text, crosses)
+        if is_new or self.meets:
+            agreement.compare(self.text, self.meets)
         if is_new:
             of = "{}, of a compiled function".format
             agreement.check({of(name): [values[k - start]] for k, name in self.shared.items()})

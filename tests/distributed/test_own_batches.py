@@ -130,6 +130,18 @@ refused("gather", compiled(lambda x: dist.gather(x, [x] if rank == 0 else None))
 refused("eager and split", lambda: whole * own)
 refused("eager with a gradient", lambda: whole * torch.ones(12, 1).double().requires_grad_())
 refused("written", lambda: bias.data.copy_(state))
+
+# of programs that all have run, each process runs another; what is of a process differs only at a later call
+scaled = compiled(lambda x, k, is_first: ((ddp(x) if is_first else ddp(x).abs()) * k).sum().backward())
+together = compiled(lambda x, k, is_first: ((tp(x) if is_first else tp(x).abs()) * k).sum().backward())
+ones = torch.ones(6, 4).double()
+for f in (scaled, together):
+    for is_first in (True, False, True):
+        f(ones, 1.0, is_first)
+refused("another program later", scaled, ones, 1.0, rank == 0)
+refused("another program of all later", together, ones, 1.0, rank == 0)
+refused("another batch later", together, ones + rank, 1.0, True)
+refused("another number later", together, ones, 1.0 + rank, True)
 opt.param_groups[0]["lr"] = 0.1 + rank
 refused("a number", torch.compile(step_of(ddp, opt)), x, y)
 refused("a number later", lambda: [step(x, y) for _ in range(10)])
@@ -167,6 +179,10 @@ def test_one_all_reduce_and_what_is_refused(job):
             "eager and split": "must be the same in all processes",
             "eager with a gradient": "requires a gradient",
             "written": "must be the same in all processes",
+            "another program later": "the processes compiled different programs",
+            "another program of all later": "the compiled program (its branches",
+            "another batch later": "must be the same in all processes",
+            "another number later": "must be the same in all processes",
             "a number": "the number 'lr'",
             "a number later": "ago this was not the same in all processes: the number 'lr'",
             "join": "uncompiled",
