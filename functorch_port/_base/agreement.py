@@ -208,21 +208,25 @@ def _mark(text: str) -> bytes:
     return digest([text])
 
 
-def compare(text: str, again: bool = False) -> None:
+def compare(text: str, again: bool = False) -> bool:
     """Refuse a program, given by its text, where other processes are about to run another one.
 
     One that all have run is not compared again: a process may trace it once more. But it is with ``again``.
+
+    Returns:
+        whether it is new to all of several processes.
 
     Raises:
         RuntimeError: they are.
     """
     mark = _mark(text)
-    if jax.process_count() == 1 or (mark in _same and not again):
-        return
+    is_new = jax.process_count() > 1 and mark not in _same
+    if jax.process_count() == 1 or not (is_new or again):
+        return False
     found, other, difference = _met(f"{'a' if again else 'the first'} call of a compiled program", text)
     if not other:
         _same.add(mark)
-        return
+        return is_new
     places: dict[bytes, list[str]] = {}
     for rank, theirs in enumerate(found):
         places.setdefault(theirs, []).append(str(rank))
@@ -234,7 +238,7 @@ def compare(text: str, again: bool = False) -> None:
         f"the processes compiled different programs: {called}. The first difference, in rank 0 and in rank {other}:\n"
         f"  {difference}\nAll processes must call the same functions in the same order, with tensors "
         "of the same shapes, dtypes and placements, and take the same branches: nothing in a compiled one may depend "
-        "on the rank"
+        "on the rank. Give what differs as a tensor, pad batches to one size, or call the model without compile"
     )
 
 
@@ -242,7 +246,7 @@ def _met(what: str, text: str, series: Series | None = None) -> tuple[list[bytes
     """Meet with a text: the fingerprints and places of all, one that has another text than process 0 (0 if none has),
     and what differs first.
     """
-    found = everywhere(what, digest([text]) + caller().encode(), series=series)
+    found = everywhere(what, _mark(text) + caller().encode(), series=series)
     other = next((rank for rank, theirs in enumerate(found) if theirs[:_SIZE] != found[0][:_SIZE]), 0)
     if not other:
         return found, 0, ""

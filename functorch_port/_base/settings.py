@@ -56,10 +56,10 @@ _A_SWITCH, _A_COUNT = "0 (or false, off, no) or 1 (or true, on, yes)", "a whole 
 #: by their names without the prefix
 VARIABLES = {
     "AGREE": Variable(
-        "first",
-        _one_of("first", "always"),
-        "first or always",
-        "what processes must have alike is compared at a first call, or at each",
+        "programs",
+        _one_of("first", "programs", "always"),
+        "first, programs or always",
+        "what processes compare before each call of a compiled function: nothing but the first, programs, all inputs",
     ),
     "BACKEND": Variable(
         "auto",

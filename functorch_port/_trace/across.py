@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._array import placed
 from .._array.storage import Storage
-from .._base import agreement, inside, meshes
+from .._base import agreement, inside, meshes, settings
 from .._base.jaxprs import is_literal, pruned, uses, walk
 from .._base.meshes import OWN, PROCESS
 from .._tensor.tensor import Tensor
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .draft import Draft
     from .overlay import Overlay
 
-__all__ = ["Across", "agree", "name_of", "of_all", "order_of"]
+__all__ = ["Across", "agree", "name_of", "of_all", "order_of", "text_of"]
 
 #: what has the same result in all processes
 _REDUCED = frozenset({"psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant"})
@@ -89,23 +89,36 @@ class Across:
         return value if old is None else old + value
 
 
-def agree(jaxpr: Any, values: Sequence[Any]) -> None:
-    """Compare what the processes run together, and the inputs of this process in it: they have to be the same in all.
-
-    Raises:
-        ValueError: they are not.
-    """
+def text_of(jaxpr: Any) -> str:
+    """What tells a program from others, the same in all processes."""
     # inputs that nothing uses, and their order, are those of the objects that happen to be alive
     needed, live = pruned(jaxpr.jaxpr)
-    agreement.compare(_text(jaxpr.replace(jaxpr=needed), [k for k, there in enumerate(live) if there], set()))
-    own = [np.asarray(v) for v in values if not meshes.is_global(v)]
-    own.sort(key=lambda array: agreement.digest([array]))
-    agreement.check({_INPUTS: own} if own else {})
+    return _text(jaxpr.replace(jaxpr=needed), [k for k, is_used in enumerate(live) if is_used], set())
+
+
+def agree(text: str, own: Iterable[Any], compares: bool) -> None:
+    """Compare what the processes run together, and what each has for itself in it: they have to be the same in all.
+
+    Args:
+        text: the program, by `text_of`.
+        own: inputs, which are looked at before the first call of the program.
+        compares: whether the program compares them itself.
+
+    Raises:
+        RuntimeError: the programs are not.
+        ValueError: the inputs are not.
+    """
+    when = settings.get("AGREE")
+    is_new = agreement.compare(text, when != "first")
+    if is_new or when == "always" or not compares:
+        values = sorted(map(np.asarray, own), key=lambda array: agreement.digest([array]))
+        agreement.check({_INPUTS: values} if values else {})
 
 
 _INPUTS = (
-    "what is of one process among the inputs of a compiled function that computes with tensors of all (make a batch "
-    "global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call DistributedDataParallel's module): it"
+    "what is of one process among the inputs of a compiled function that computes with tensors of all (a number, as "
+    "lr; or a batch: make it global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call "
+    "DistributedDataParallel's module): it"
 )
 # ---------------------------------------------------------------- which values are the same
 
@@ -121,10 +134,11 @@ class _MadeOf:
         crosses: whether values of each process become parts of what all have.
         split: the bits of what is of a process for good: arguments, and draws.
         left: the bits of what became a part again.
+        exchanges: whether the processes do.
     """
 
     def __init__(self, crosses: bool, split: int) -> None:
-        self.crosses, self.split, self.left = crosses, split, 0
+        self.crosses, self.split, self.left, self.exchanges = crosses, split, 0, False
 
     def outputs(self, jaxpr: Any, bits: Sequence[int]) -> list[int]:
         """Those of the outputs, from those of constants and inputs."""
@@ -145,6 +159,7 @@ class _MadeOf:
         if eqn.primitive is ENTER and total & _ALL and not total & self.split:
             raise NotImplementedError(_GLOBAL)
         if PROCESS in axes_of(eqn.params):
+            self.exchanges |= name != "axis_index"
             total = 0 if name in _REDUCED else total | _ANY
         elif self.crosses and name == "sharding_constraint":
             total |= _ALL
@@ -241,6 +256,7 @@ def of_all(
         {k: name_of(k, cells, names) for k in watched},
         flag,
         shardings,
+        across.crosses or making.exchanges or bool(changes or within or watched),
     )
 
 
@@ -359,7 +375,10 @@ def name_of(k: int, cells: Sequence[Storage], names: Sequence[Any]) -> str:
     if k < len(cells):
         return _told(cells[k])
     name = names[k - len(cells)]
-    return f"the number {name[1]!r}" if isinstance(name, tuple) and len(name) > 1 else "a number"
+    found = name[1] if isinstance(name, tuple) and len(name) > 1 else None
+    if found is None:
+        return "a number"
+    return f"argument {found}" if isinstance(found, int) else f"the number {found!r}"
 
 
 def _used(jaxpr: Any, live: Sequence[bool]) -> list[int]:

@@ -9,10 +9,10 @@ from .._array import placed, tracing
 from .._array.donation import lent
 from .._array.placed import is_shared
 from .._array.value import OTHERS, arrays_of
-from .._base import meshes, settings
+from .._base import meshes
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
-from .across import agree
+from .across import agree, text_of
 from .effects import Effects, FirstCall, Undo
 from .ends import Ends
 from .executable import Executable
@@ -68,7 +68,7 @@ class Program:
         self.whole = whole
         several = whole if rows is None else rows
         self.flags = None if several is None else several.flags
-        self.calls = 0
+        self.calls, self._text = 0, ""
         self.quick: Pass | None = None
         self._undoes = Undo.is_needed(effects, inputs.draws)
 
@@ -115,7 +115,7 @@ class Program:
             if self.rows is not None:
                 kept = self.rows.enter(kept, len(donated))
             elif placed.several:
-                donated, kept = self._of_all(donated, kept, leaves)
+                donated, kept = self._of_all(donated, kept, leaves, env)
             given = donated, kept
             if pending is None and executable.is_narrow:
                 executable.call.into(results, given, kind)
@@ -170,7 +170,7 @@ class Program:
         return result
 
     def _of_all(
-        self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]
+        self, donated: list[Any], kept: list[Any], leaves: Sequence[Any], env: dict[Any, Any]
     ) -> tuple[list[Any], list[Any]]:
         """The inputs for a program that takes tensors on the devices of several processes, or computes there: all run
         it together. But if it only takes tensors, which are the same in all, and writes to none of them, this process
@@ -185,8 +185,11 @@ class Program:
             own = own_copies(kept)
             if own is not None:
                 return donated, own
-        if not self.calls or settings.get("AGREE") == "always":
-            agree(self.executable.jaxpr, [*donated, *kept])
+        if not self._text:
+            self._text = text_of(self.executable.jaxpr)
+        own = [value for value in (*donated, *kept) if not meshes.is_global(value)]
+        numbers = [env[name] for name in self.inputs.numbers.inputs]
+        agree(self._text, [*own, *numbers], compares=self.whole is not None)
         if self.whole is None:
             return donated, kept
         return self.whole.enter(donated), self.whole.enter(kept)

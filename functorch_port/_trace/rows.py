@@ -33,10 +33,10 @@ class Rows:
         outs: of each output "row", "same", or "kept" as it is.
         order: of each output where it stands among them, the same in all processes.
         text: tells this program from others.
-        shared: the names of the inputs that are to be the same in all processes, by position, in the order of the flags.
+        shared: the names of the inputs that are to be the same in all, by position, in the order of the flags.
         flag: which output says which of these differ; -1 if none does.
-        shardings: of the outputs, if the rows of all are computed with together; then their sizes must be the same at
-            every call.
+        shardings: of the outputs, if the rows of all are computed with together.
+        meets: whether the processes exchange something, so that all must run this program at every call.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Rows:
         shared: dict[int, str] | None = None,
         flag: int = -1,
         shardings: Sequence[NamedSharding] | None = None,
+        meets: bool = True,
     ) -> None:
         self.mesh, self.ins, self.outs, self.order, self.text = mesh, ins, outs, order, text
-        self.shared, self.flag, self.shardings = shared or {}, flag, shardings
+        self.shared, self.flag, self.shardings, self.meets = shared or {}, flag, shardings, meets
         self.alike = together.Alike()
         self.flags = Flags([*self.shared.values()])
-        self.agreed = False
 
     def moved(self, ins: Sequence[int], draws: int, outs: Sequence[int]) -> Rows:
         """The same with other orders of inputs and outputs, of which these list the numbers, and draws at the end."""
@@ -63,19 +63,17 @@ class Rows:
         kinds = [*(self.ins[i] for i in ins), *["row"] * draws]
         flag = outs.index(self.flag) if self.flag >= 0 else -1
         kept, shardings = [self.outs[i] for i in outs], self.shardings and [self.shardings[i] for i in outs]
-        return Rows(self.mesh, kinds, kept, (), self.text, shared, flag, shardings)
+        return Rows(self.mesh, kinds, kept, (), self.text, shared, flag, shardings, self.meets)
 
     def enter(self, values: Sequence[Any], start: int) -> list[Any]:
         """Inputs of the program, those from ``start`` on, for values of a call."""
         found = [self.entered(v, kind) for v, kind in zip(values, self.ins[start:], strict=True)]
-        is_new = not self.agreed or settings.get("AGREE") == "always"
-        crosses = self.shardings is not None
-        if is_new or crosses:
-            agreement.compare(self.text, crosses)
-        if is_new:
+        when = settings.get("AGREE")
+        sizes_meet = self.shardings is not None
+        is_new = agreement.compare(self.text, sizes_meet or (self.meets and when != "first"))
+        if is_new or when == "always":
             of = "{}, of a compiled function".format
             agreement.check({of(name): [values[k - start]] for k, name in self.shared.items()})
-            self.agreed = True
         return found
 
     def entered(self, value: Any, kind: str) -> Any:

@@ -18,7 +18,7 @@ from functorch_port._base import settings
 ROOT = Path(__file__).parents[2]
 
 VALUES = {
-    "AGREE": {"": "first", "always": "always", "FIRST": "first"},
+    "AGREE": {"": "programs", "always": "always", "FIRST": "first"},
     "BACKEND": {"": "auto", "jax": "jax", "AUTO": "auto"},
     "CACHE": {"": True, "1": True, "yes": True, "off": False, "/a/b": "/a/b"},
     "CHECKS": {"": None, "0": False, "true": True},

@@ -107,6 +107,22 @@ def compiled_module():
     return left(losses, ddp)
 
 
+def own_buffers():
+    """Those of a process alone: they begin with its own values, or with those of rank 0."""
+    found = []
+    for how in ({"broadcast_buffers": False}, {"forward_sync_buffers": False}):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(10, 6), nn.BatchNorm1d(6)).double()
+        net[1].running_mean += dist.get_rank() + 1
+        ddp = DDP(net, **how)
+        step = compiled(lambda x, ddp=ddp: ddp(x).pow(3).mean())
+        step(batch(0)[0]).backward()
+        ddp(batch(1)[0])
+        ddp.eval()
+        found += [step(batch(2)[0]).item(), *(b.double().sum().item() for b in ddp.buffers())]
+    return found
+
+
 def batches_of_different_sizes():
     ddp = model()
     opt = torch.optim.SGD(ddp.parameters(), lr=0.1)
@@ -239,6 +255,7 @@ CASES = {
         accumulation_in_one_function,
         accumulation_by_calls,
         compiled_module,
+        own_buffers,
         batches_of_different_sizes,
         unused_parameters,
         joined,

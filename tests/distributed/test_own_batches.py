@@ -46,7 +46,7 @@ def test_the_numbers_of_pytorch(started, launching, ended, want, tmp_path, devic
     assert found.status == 0, found.err
     for rank in range(2):
         mine = json.loads((tmp_path / str(rank)).read_text())
-        assert len(mine) == (len(cases) or 11)
+        assert len(mine) == (len(cases) or 12)
         wrong = {
             name: (mine[name], want[rank][name]) for name in mine if not close(mine[name], want[rank][name])
         }
@@ -133,9 +133,6 @@ refused("state that differs", compiled(lambda x: (ddp(x), bias.data.copy_(state)
 refused("code that differs", compiled(lambda x: ddp(x) * rank), x)
 refused("split weights", compiled(lambda x: (ddp(x), tp(x).sum())), x)
 refused("a batch for split weights", compiled(lambda x: tp(x)), x)
-shared = compiled(lambda x: tp(x).sum())
-shared(batch(0)[0])
-refused("a batch later for split weights", shared, x)
 refused("from_local", compiled(lambda x: DTensor.from_local(x, mesh, [Shard(0)]).sum()), x)
 refused("to_local", compiled(lambda x: x.to_local().sum()), whole)
 refused("a transform", torch.func.vmap(ddp), x)
@@ -144,6 +141,18 @@ refused("gather", compiled(lambda x: dist.gather(x, [x] if rank == 0 else None))
 refused("eager and split", lambda: whole * own)
 refused("eager with a gradient", lambda: whole * torch.ones(12, 1).double().requires_grad_())
 refused("written", lambda: bias.data.copy_(state))
+
+# of programs that all have run, each process runs another; what is of a process differs only at a later call
+scaled = compiled(lambda x, k, is_first: ((ddp(x) if is_first else ddp(x).abs()) * k).sum().backward())
+together = compiled(lambda x, k, is_first: ((tp(x) if is_first else tp(x).abs()) * k).sum().backward())
+ones = torch.ones(6, 4).double()
+for f in (scaled, together):
+    for is_first in (True, False, True):
+        f(ones, 1.0, is_first)
+refused("another program later", scaled, ones, 1.0, rank == 0)
+refused("another program of all later", together, ones, 1.0, rank == 0)
+refused("another batch later", together, ones + rank, 1.0, True)
+refused("another number later", together, ones, 1.0 + rank, True)
 opt.param_groups[0]["lr"] = 0.1 + rank
 refused("a number", torch.compile(step_of(ddp, opt)), x, y)
 refused("a number later", lambda: [step(x, y) for _ in range(10)])
@@ -174,7 +183,6 @@ def test_one_all_reduce_and_what_is_refused(job):
             "code that differs": "the processes compiled different programs",
             "split weights": "only parameters of a module under",
             "a batch for split weights": "DTensor.from_local(x, mesh, [Shard(0)])",
-            "a batch later for split weights": "was not the same in all processes: a tensor of shape (6, 4). It has",
             "from_local": "before the call",
             "to_local": "call it after",
             "a transform": "in a transform",
@@ -183,6 +191,10 @@ def test_one_all_reduce_and_what_is_refused(job):
             "eager and split": "must be the same in all processes",
             "eager with a gradient": "requires a gradient",
             "written": "must be the same in all processes",
+            "another program later": "the processes compiled different programs",
+            "another program of all later": "the processes compiled different programs",
+            "another batch later": "was not the same in all processes: a tensor of shape (6, 4). It has to be",
+            "another number later": "was not the same in all processes: argument 1. It has to be",
             "a number": "the number 'lr'",
             "a number later": "this was not the same in all processes: the number 'lr'. It has to be",
             "join": "uncompiled",

@@ -29,7 +29,7 @@ from ..._tensor.tensor import Tensor, wrap
 from ...nn._module import Module
 from ...nn.modules._scan import is_stacked
 from ...nn.parallel import _border
-from ...nn.parallel._batch import replicate, split
+from ...nn.parallel._batch import of_first, replicate, split
 from ...utils.checkpoint import state as checkpointing
 from ..device_mesh import OWN, DeviceMesh
 from ..tensor.placement_types import Shard
@@ -131,7 +131,8 @@ class Unit:
                     if agree or _border.different(self.jax_mesh, axes) < jax.process_count():
                         param._storage.put(placed.from_process(0, param._storage.look()))
                 placed.place(param._storage, sharding, self.mesh if is_first else None)
-        replicate(buffers, self.jax_mesh, agree=True)
+        of_first(buffers)
+        replicate(buffers, self.jax_mesh)
 
     @property
     def jax_mesh(self) -> Any:

@@ -17,7 +17,7 @@ from ..._run.registry import ops
 from ..._tensor import tree
 from ..._tensor.tensor import Tensor, wrap
 
-__all__ = ["one_process", "replicate", "row", "run", "split"]
+__all__ = ["of_first", "one_process", "replicate", "row", "run", "split"]
 
 _constrain = Op(ops["_constrain"])
 
@@ -40,17 +40,23 @@ def row(devices: Any) -> Mesh:
     return meshes.mesh_of(devices, ("data",))
 
 
-def replicate(tensors: Iterable[Tensor], mesh: Mesh, agree: bool = False) -> None:
-    """Have every device of a mesh hold tensors, in place; those that lie on several devices stay as they are.
+def of_first(tensors: Iterable[Tensor]) -> None:
+    """Give tensors of each of several processes the values that the first has, in place."""
+    for tensor in tensors if jax.process_count() > 1 else ():
+        if _lies_anywhere(tensor) and not tensor.is_meta:
+            tensor._storage.put(placed.from_process(0, tensor._storage.look()))
 
-    With ``agree`` all of several processes get the values of the first.
-    """
+
+def replicate(tensors: Iterable[Tensor], mesh: Mesh) -> None:
+    """Have every device of a mesh hold tensors, in place; those that lie on several devices stay as they are."""
     everywhere = NamedSharding(mesh, PartitionSpec())
     for tensor in tensors:
-        if tensor._view is None and sharding_of(tensor._storage) is None:
-            if agree and jax.process_count() > 1 and not tensor.is_meta:
-                tensor._storage.put(placed.from_process(0, tensor._storage.look()))
+        if _lies_anywhere(tensor):
             placed.place(tensor._storage, everywhere)
+
+
+def _lies_anywhere(tensor: Tensor) -> bool:
+    return tensor._view is None and sharding_of(tensor._storage) is None
 
 
 def run(module: Callable[..., Any], mesh: Mesh, axes: Sequence[str], args: Any, kwargs: Any) -> Any:

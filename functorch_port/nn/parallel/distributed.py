@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from ..._base import agreement, meshes
 from .._module import Module
 from . import _border, _replicas
-from ._batch import replicate, row, run
+from ._batch import of_first, replicate, row, run
 from ._join import Join, Joinable, JoinHook
 
 __all__ = ["DistributedDataParallel"]
@@ -39,9 +39,10 @@ class DistributedDataParallel(Module, Joinable):
         module: the module; its parameters and buffers are put on the devices in place.
         device_ids: must be None or have one device, as in PyTorch, where it is that of the process.
         output_device, dim: as in PyTorch, ``dim`` must be 0.
-        broadcast_buffers, init_sync, bucket_cap_mb, check_reduction, gradient_as_bucket_view, bucket_cap_mb_list,
-            batched_grad_copy, forward_sync_buffers, skip_all_reduce_unused_params: how PyTorch communicates, which
-            changes no number: XLA has its own ways.
+        broadcast_buffers, forward_sync_buffers: with False each of several processes keeps buffers of its own; with
+            the second they begin with the values of the first process.
+        init_sync, bucket_cap_mb, check_reduction, gradient_as_bucket_view, bucket_cap_mb_list, batched_grad_copy,
+            skip_all_reduce_unused_params: how PyTorch communicates, which changes no number: XLA has its own ways.
         process_group: must be None, or the group of all processes.
         find_unused_parameters, static_graph: nothing to find: parameters without a gradient in any process keep None.
         device_mesh: a mesh of one dimension, by default all devices.
@@ -116,21 +117,30 @@ class DistributedDataParallel(Module, Joinable):
         self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
+        self.forward_sync_buffers = (
+            self.broadcast_buffers if forward_sync_buffers is None else forward_sync_buffers
+        )
         self.require_backward_grad_sync = True
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
-        tensors = [*module.named_parameters(), *module.named_buffers()]
         #: in several processes, the devices of each
         self.processes = None
         if jax.process_count() > 1:
             self.processes = self.devices = meshes.of_processes(self.devices.devices.flat)
             self.axes = tuple(self.devices.axis_names)
-        shared = {name: t for name, t in tensors if name not in ignored}
+        params, buffers = dict(module.named_parameters()), dict(module.named_buffers())
+        shared = {name: t for name, t in {**params, **buffers}.items() if name not in ignored}
         kinds = {
             name: f"{t.dtype} of shape {list(t.shape)}, requires_grad={t.requires_grad}"
             for name, t in shared.items()
         }
         agreement.alike("DistributedDataParallel", {"init_sync": init_sync, **kinds})
-        replicate(shared.values(), self.devices, init_sync)
+        if init_sync:
+            begin_alike = self.forward_sync_buffers or forward_sync_buffers is not None
+            of_first([t for name, t in shared.items() if begin_alike or name not in buffers])
+        stay_alike = self.forward_sync_buffers or self.processes is None
+        #: the names of what is on all devices
+        self._shared = [name for name in shared if stay_alike or name not in buffers]
+        replicate([shared[name] for name in self._shared], self.devices)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.processes is not None:
@@ -160,7 +170,8 @@ class DistributedDataParallel(Module, Joinable):
         super().__setstate__(
             {**state, "devices": devices, "processes": devices if state["processes"] else None}
         )
-        replicate([*self.parameters(), *self.buffers()], self.devices)
+        tensors = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+        replicate([tensors[name] for name in self._shared if name in tensors], self.devices)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
