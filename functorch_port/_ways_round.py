@@ -43,6 +43,7 @@ _WAYS = {
     "torch.distributed.tensor.debug.CommDebugMode": "step.lower(...).compile().as_text() shows a program's collectives",
     "torch.distributed._symmetric_memory": "XLA manages memory: collectives of torch.distributed",
     "torch.distributed._shard": "DTensor",
+    "torch.cuda.nccl": "XLA calls NCCL: torch.distributed.is_nccl_available() tells whether it is there",
     "torch.nn.parallel.comm": _ONE,
     "torch.nn.parallel.replicate": _ONE,
     "torch.nn.parallel.scatter_gather": _ONE,

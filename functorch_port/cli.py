@@ -51,8 +51,8 @@ PyTorch is never loaded; it need not be installed.
 
 A name that functorch_port lacks raises an error with its full name, such as
   torch.fft.hfftn: functorch_port does not have it. Close: torch.fft.hfft
-Exit status, sys.argv and sys.path are as with `python SCRIPT`. Processes that the script starts
-(multiprocessing, subprocess) import the real `torch`."""
+Exit status, sys.argv and sys.path are as with `python SCRIPT`. Processes that the script starts by
+multiprocessing (method spawn) are run so, too; those by subprocess import the real `torch`."""
 
 _RUN_EPILOG = """\
 examples

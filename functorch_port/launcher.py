@@ -12,6 +12,7 @@ import difflib
 import dis
 import importlib
 import io
+import multiprocessing.spawn
 import os
 import runpy
 import sys
@@ -55,7 +56,23 @@ def install() -> None:
         if "safetensors" in sys.modules:
             sys.modules.pop("safetensors.torch", None)
             _open_ours(sys.modules["safetensors"])
+        _install_in_children()
     _alias_loaded()
+
+
+class _Installing:
+    """Unpickled, it installs the launcher."""
+
+    def __reduce__(self) -> Any:
+        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        code = f"import sys; sys.path.append({folder!r}); from functorch_port import launcher; launcher.install()"
+        return exec, (code,)
+
+
+def _install_in_children() -> None:
+    """Processes that multiprocessing starts afresh get this before they run the script as a module."""
+    prepared = multiprocessing.spawn.get_preparation_data
+    multiprocessing.spawn.get_preparation_data = lambda name: {**prepared(name), "torch": _Installing()}
 
 
 class _TorchFinder(MetaPathFinder):

@@ -19,6 +19,10 @@ def adds(i, x, queue):
     queue.put((i, (x + i).tolist()))
 
 
+def of(queue):
+    queue.put((torch.__name__, type(torch.ones(1)).__module__))
+
+
 def fails(i):
     if i == 1:
         raise ValueError("no")
@@ -33,6 +37,12 @@ if __name__ == "__main__":
     queue = mp.get_context("spawn").SimpleQueue()
     mp.spawn(adds, args=(torch.ones(2), queue), nprocs=2)
     print(sorted(queue.get() for _ in range(2)))
+    mp.set_start_method("spawn", force=True)
+    process = mp.Process(target=of, args=(queue,))
+    process.start()
+    name, of_tensor = queue.get()
+    assert name == torch.__name__ and of_tensor == type(torch.ones(1)).__module__, (name, of_tensor)
+    process.join()
     try:
         mp.spawn(fails, nprocs=2)
     except ProcessRaisedException as error:

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from .._array import tracing
+from .._array.placed import Placed
 from .._array.storage import Storage
 from .._array.value import HOST, LAZY, Value
 from .._base.references import counts
@@ -96,12 +97,12 @@ def _may_share(array: Any) -> bool:
 def memory_of(cell: Storage) -> np.ndarray | None:
     """The memory of a Storage, that it will share with whoever holds it; None where it cannot.
 
-    That is where it is not small, not on the CPU that JAX computes on, or its value is not known now.
+    That is where it is not small, not on the CPU that JAX computes on, placed on a mesh, or its value is not known now.
     """
     held = cell.held
     if held.__class__ is Memory:
         return held.memory
-    if not _may_share(held):
+    if held.__class__ is Placed or not _may_share(held):
         return None
     value = cell.look()
     if not (value.__class__ in HOST or host.is_only_cpu(value.devices())):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from .._array.offloaded import is_on_hosts
@@ -149,6 +150,12 @@ def is_pinned(self: Tensor) -> bool:
 
 
 def share_memory_(self: Tensor) -> Tensor:
+    warnings.warn(
+        "share_memory_() has no effect: JAX's arrays cannot be shared, so a process has a copy of each tensor that it "
+        "is given, and what it writes is not seen by others. Train with torch.distributed (DistributedDataParallel, "
+        "all_reduce), or send tensors back by a torch.multiprocessing.Queue",
+        stacklevel=2,
+    )
     return self
 
 

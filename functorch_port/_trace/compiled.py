@@ -21,7 +21,7 @@ from .._base.bounded import Bounded
 from .._base.jaxprs import count_of
 from .._base.tuning import tuning
 from .._run import autocast
-from .._tensor import grad_mode, overriding
+from .._tensor import grad_mode, overriding, stand_ins
 from .._tensor.tensor import Tensor
 from .._tensor.tree import flatten_call
 from .checking import are_on
@@ -82,6 +82,9 @@ class Compiled:
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
+        self._options = (rng, keep_grads, checks, dynamic, buckets)
+        #: by the places where tensors stand in for others, what takes these as arguments
+        self._standing: Bounded[Any, Compiled] = Bounded(tuning.cached_programs)
         self._rng = rng
         self._keep_grads = keep_grads
         self._checks = checks
@@ -107,6 +110,8 @@ class Compiled:
             return self._fn(*args, **kwargs)
         if watch.on and watch.state.level is not None:  # a program has no tangents
             return self._fn(*args, **kwargs)
+        if stand_ins.state.swaps:
+            return self._with_stand_ins(args, kwargs)
         wide = jax.config.jax_enable_x64
         try:
             leaves, tree, signature = _arguments(args, kwargs)
@@ -145,6 +150,24 @@ class Compiled:
             modes.put_back_jax(wide)
             raise
         return self._fn(*args, **kwargs) if result is _PLAINLY else result
+
+    def _with_stand_ins(self, args: Any, kwargs: Any) -> Any:
+        """A call while tensors stand in for parameters and buffers of modules: they are arguments of a program."""
+        swaps = [swap for swap, _ in stand_ins.state.swaps]
+        places = tuple((id(table), key) for swap in swaps for table, key in swap.slots)
+        standing = self._standing.get(places)
+        if standing is None:
+            fn = stand_ins.Standing(self._fn, swaps)
+            standing = self._standing[places] = Compiled(fn, *self._options)
+        traces = standing.traces
+        with stand_ins.lifted() as tensors:
+            out, after = standing(tensors, args, kwargs)
+            for old, new in zip(tensors, after, strict=True):
+                old[:] = [a if b is None else b for a, b in zip(old, new, strict=True)]
+        if standing.traces > traces:
+            self.traces += standing.traces - traces
+            self.reasons += standing.reasons[traces:]
+        return out
 
     def _find(self, key: Any, leaves: list[Any]) -> tuple[Any, _Programs]:
         """The programs for a call, beside its key."""
@@ -376,6 +399,7 @@ class Compiled:
     def clear(self) -> None:
         """Forget every program; the next call traces again."""
         self._programs.clear()
+        self._standing.clear()
         self._kept.clear()
         self._last = None, _Programs(None)
 

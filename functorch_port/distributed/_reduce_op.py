@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from enum import IntEnum
 from typing import Any
 
 from functorch_port._tensor.tensor import Tensor
 
-__all__ = ["Backend", "ReduceOp"]
+__all__ = ["Backend", "ReduceOp", "reduce_op"]
 
 
 class RedOpType(IntEnum):
@@ -43,6 +44,22 @@ class ReduceOp:
 
     def __repr__(self) -> str:
         return f"<torch.distributed.distributed_c10d.ReduceOp {self.op.name}>"
+
+
+class _Deprecated:
+    """PyTorch's name of long ago for the reductions: ``reduce_op.SUM``."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(RedOpType, name)
+        warnings.warn(
+            "torch.distributed.reduce_op is deprecated, please use torch.distributed.ReduceOp instead",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return value
+
+
+reduce_op = _Deprecated()
 
 
 def premul_sum(factor: float | Tensor) -> ReduceOp:

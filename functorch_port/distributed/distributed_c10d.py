@@ -60,7 +60,7 @@ from ._objects import (
     scatter_object_list,
     send_object_list,
 )
-from ._reduce_op import Backend, ReduceOp, premul_sum
+from ._reduce_op import Backend, ReduceOp, premul_sum, reduce_op
 from ._store import DistStoreError, PrefixStore, Store
 from .constants import default_pg_timeout
 from .rendezvous import rendezvous
@@ -76,7 +76,7 @@ __all__ = [
     "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
     "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend", "monitored_barrier",
     "new_group", "new_subgroups", "new_subgroups_by_enumeration", "recv", "recv_object_list", "reduce",
-    "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "rendezvous", "scatter",
+    "reduce_op", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "rendezvous", "scatter",
     "scatter_object_list", "send", "send_object_list", "supports_complex",
 ]  # fmt: skip
 

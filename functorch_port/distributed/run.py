@@ -50,17 +50,27 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
     def add(*names: str, **how: Any) -> None:
         spelled = [s for n in names for s in dict.fromkeys((n, n[:2] + n[2:].replace("-", "_")))]
+        name = next(n for n in names if n.startswith("--"))[2:].replace("-", "_")
+        told = os.environ.get(f"PET_{name.upper()}")  # as torchrun's options
+        if told is not None:
+            how["default"] = told == "1" if how.get("action") == "store_true" else told
         parser.add_argument(*spelled, **how)
 
     add("--nproc-per-node", "--nproc", metavar="N", default="1",
         help="processes on this machine: a number, or auto, cpu, gpu, tpu (default: 1)")  # fmt: skip
     add("--nnodes", metavar="N", default="1", help="number of machines (default: 1)")
-    add("--node-rank", metavar="K", type=int, default=0, help="number of this machine, from 0 on")
+    add("--node-rank", metavar="K", type=int, default=None,
+        help="number of this machine, from 0 on (default: 0; with c10d in the order in which they come)")  # fmt: skip
     add("--master-addr", metavar="A", default="", help="address of machine 0 (default: this machine)")
     add("--master-port", metavar="P", type=int, default=None,
         help="port there (default: 29500; of one machine a free one)")  # fmt: skip
     add("--rdzv-endpoint", metavar="A:P", default="", help="--master-addr and --master-port in one")
-    add("--rdzv-backend", metavar="NAME", default="static", help="static or c10d; both are the same here")
+    add(
+        "--rdzv-backend",
+        metavar="NAME",
+        default="static",
+        help="static or c10d: there no --node-rank is needed",
+    )
     add("--rdzv-id", metavar="ID", default="", help="the job's name")
     add(
         "--rdzv-conf",
@@ -126,13 +136,14 @@ class _Job(NamedTuple):
 
     processes: int
     machines: int
-    machine: int
+    machine: int | None
     host: str
     port: int
     name: str
     restarts: int
     grace: float
     arrival: timedelta
+    shown: set[int]
     options: argparse.Namespace
 
 
@@ -150,21 +161,25 @@ def _job(options: argparse.Namespace) -> _Job:
     ):
         if getattr(options, name):
             raise ValueError(f"--{name.replace('_', '-')} is not supported: {why}")
-    count = int(machines[0])
+    if options.rdzv_backend not in ("static", "c10d"):
+        raise ValueError(f"--rdzv-backend {options.rdzv_backend} is not supported: give c10d or static")
+    count = _whole("--nnodes", machines[0], 1)
     host, port = options.master_addr, options.master_port
     if options.rdzv_endpoint and not options.standalone:
         end_host, _, end_port = options.rdzv_endpoint.rpartition(":")
-        host, port = (end_host, int(end_port)) if end_host else (options.rdzv_endpoint, port)
+        host = end_host or options.rdzv_endpoint
+        port = _whole("--rdzv-endpoint HOST:PORT, PORT", end_port) if end_host else port
     if options.standalone:
         host, port, count = "", 0, 1
     if count > 1 and not host:
         raise ValueError("--nnodes needs --master-addr, the address of machine 0")
     if port is None:
         port = 29500 if count > 1 else 0
-    if not 0 <= options.node_rank < count:
-        raise ValueError(
-            f"--node-rank {options.node_rank} is not one of {count} machines: give 0 to {count - 1}"
-        )
+    machine = options.node_rank
+    if machine is None and (count == 1 or options.rdzv_backend == "static"):
+        machine = 0
+    if machine is not None and not 0 <= machine < count:
+        raise ValueError(f"--node-rank {machine} is not one of {count} machines: give 0 to {count - 1}")
     grace = options.shutdown_timeout
     if grace is None:
         grace = float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "10"))
@@ -173,20 +188,87 @@ def _job(options: argparse.Namespace) -> _Job:
     if not options.module and what != "-" and not os.path.exists(what):
         raise ValueError(f"can't open file {what!r}: no such file or directory")
     name = options.rdzv_id or str(uuid.uuid4())
-    told: dict[str, str] = dict(each.split("=", 1) for each in options.rdzv_conf.split(",") if each)
-    arrival = timedelta(seconds=float(told.get("join_timeout", told.get("timeout", "600"))))
+    told = {key: value for key, _, value in (each.partition("=") for each in options.rdzv_conf.split(","))}
+    seconds = _whole("--rdzv-conf timeout=SECONDS,", told.get("join_timeout", told.get("timeout", "600")))
+    ranks = {_whole("--local-ranks-filter", each) for each in options.local_ranks_filter.split(",") if each}
+    if not ranks <= {*range(processes)}:
+        raise ValueError(f"--local-ranks-filter {options.local_ranks_filter}: there are 0 to {processes - 1}")
+    if options.devices_per_proc is not None:
+        _whole("--devices-per-proc", options.devices_per_proc, 1)
+    if options.log_dir:
+        try:
+            os.makedirs(options.log_dir, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"--log-dir {options.log_dir}: {error}") from error
     return _Job(
         processes=processes,
         machines=count,
-        machine=options.node_rank,
+        machine=machine,
         host=host or "localhost",
         port=port,
         name=name,
-        restarts=options.max_restarts,
+        restarts=_whole("--max-restarts", options.max_restarts),
         grace=grace,
-        arrival=arrival,
+        arrival=timedelta(seconds=seconds),
+        shown=ranks or {*range(processes)},
         options=options,
     )
+
+
+def _whole(name: str, given: Any, least: int = 0) -> int:
+    try:
+        number = int(given)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise ValueError(f"{name} {given}: give a whole number, {least} or more")
+    return number
+
+
+def _meet(job: _Job) -> tuple[_Job, TCPStore]:
+    """The store of the job, and the job with the number of this machine.
+
+    The launchers of a job that gave them none have the same arguments: the one that can serve the store at that address
+    has number 0, the others have theirs in the order in which they come.
+
+    Raises:
+        ValueError: there are more machines than the job has, or another job is served there.
+    """
+    store = None
+    if job.machine == 0 or (job.machine is None and _is_here(job.host)):
+        try:
+            store = TCPStore(job.host, job.port, None, True, job.arrival)
+        except DistError:
+            if job.machine == 0:
+                raise  # else another launcher on this machine may serve it
+    number = 0 if store is not None else job.machine
+    if store is None:
+        store = TCPStore(job.host, job.port, None, False, job.arrival)
+    told = job.options.rdzv_id
+    if number == 0:
+        store.set("rdzv_id", told)
+    elif (of := store.get("rdzv_id").decode()) != told:
+        raise ValueError(
+            f"the job at {job.host}:{job.port} has --rdzv-id {of!r}, not {told!r}: give another port"
+        )
+    if number is None:
+        number = store.add("machines", 1)
+    if number >= job.machines:
+        raise ValueError(f"--nnodes {job.machines}: as many launchers are at {job.host}:{job.port} already")
+    return job._replace(machine=number, port=store.port), store
+
+
+def _is_here(host: str) -> bool:
+    """Whether that is an address of this machine."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, protocol, _, address in found:
+        with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as there:
+            there.bind((address[0], 0))
+            return True
+    return False
 
 
 def _processes(text: str) -> int:
@@ -219,11 +301,10 @@ def run(options: argparse.Namespace) -> int:
     """Run a job; returns the exit status: 0 if all processes gave 0, else 1."""
     try:
         job = _job(options)
-        store = TCPStore(job.host, job.port, None, job.machine == 0, job.arrival)
+        job, store = _meet(job)
     except (ValueError, DistError) as error:
         print(f"functorch-port: {error}", file=sys.stderr)
         return 2
-    job = job._replace(port=store.port)
     stopped: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: stopped.append(number))
@@ -353,8 +434,6 @@ class _Attempt:
         self.store = PrefixStore(f"launch_{attempt}", store)
         self.selector = selectors.DefaultSelector()
         self.workers: list[_Worker] = []
-        shown = job.options.local_ranks_filter
-        self.shown = {int(n) for n in shown.split(",")} if shown else {*range(job.processes)}
         self.logs: dict[tuple[int, str], Any] = {}
 
     def run(self) -> list[_Failure]:
@@ -374,6 +453,7 @@ class _Attempt:
 
     def _start(self, local_rank: int, folder: Path, alive: int) -> _Worker:
         job, options = self.job, self.job.options
+        assert job.machine is not None
         rank = job.machine * job.processes + local_rank
         worker = _Worker(local_rank, rank, None, folder)
         told = {
@@ -538,7 +618,7 @@ class _Attempt:
             return
         if name == "stderr":
             worker.last_lines.extend(lines)
-        if worker.local_rank in self.shown:
+        if worker.local_rank in self.job.shown:
             stream = getattr(sys, name)
             stream.write("".join(f"[rank{worker.rank}]: {line}\n" for line in lines))
             stream.flush()

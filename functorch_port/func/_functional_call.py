@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .._array import tracing
 from .._run import bind
+from .._tensor import stand_ins
 from .._tensor.tensor import Tensor
 
 __all__ = ["functional_call", "stack_module_state"]
@@ -88,34 +88,20 @@ def _slots(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
 
 @contextmanager
 def _swapped(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
-    if tracing.overlay:  # which notes what the module holds when it first sees it
-        for part in module.modules():
-            tracing.overlay.note_stateful(part)
     slots, asked = _slots(module), given
     if tie_weights:
         given = _tied(slots, given)
     if strict:
         _check_names(module, slots, given)
     slots.update((name, _attribute(module, name)) for name in given if name not in slots)
-    previous = []
-    try:
-        for name, value in given.items():
-            table, key = slots[name]
-            previous.append((table, key, table.get(key, _MISSING)))
-            table[key] = value
-        yield
-    finally:
-        for name in asked:  # what the module put in their place is seen by the caller
-            table, key = slots[name]
-            asked[name] = table[key]
-        for table, key, value in reversed(previous):
-            if value is _MISSING:
-                del table[key]
-            else:
-                table[key] = value
-
-
-_MISSING = object()
+    swap = stand_ins.Swap([*module.modules()], [slots[name] for name in given])
+    with stand_ins.put(swap, [*given.values()]):
+        try:
+            yield
+        finally:
+            for name in asked:  # what the module put in their place is seen by the caller
+                table, key = slots[name]
+                asked[name] = table[key]
 
 
 def _attribute(module: Any, name: str) -> tuple[dict[str, Any], str]:

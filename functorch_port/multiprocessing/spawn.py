@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import runpy
 import signal
 import sys
 import tempfile
 import time
 import traceback
-import types
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any
@@ -57,28 +55,7 @@ class ProcessExitedException(ProcessException):
         return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
 
 
-class _Main:
-    """Pickled before a function: the process runs the script that has it as a module first."""
-
-    def __init__(self, script: str | None, as_torch: bool) -> None:
-        self.script, self.as_torch = script, as_torch
-
-    def __reduce__(self) -> Any:
-        return _prepare, (self.script, self.as_torch)
-
-
-def _prepare(script: str | None, as_torch: bool) -> None:
-    if as_torch:
-        from functorch_port import launcher
-
-        launcher.install()
-    if script is not None:
-        main = types.ModuleType("__mp_main__")
-        main.__dict__.update(runpy.run_path(script, run_name="__mp_main__"))
-        sys.modules["__main__"] = sys.modules["__mp_main__"] = main
-
-
-def _run(_: None, fn: Callable[..., Any], args: Sequence[Any], index: int, errors: str) -> None:
+def _run(fn: Callable[..., Any], args: Sequence[Any], index: int, errors: str) -> None:
     """What a process does."""
     try:
         fn(index, *args)
@@ -178,26 +155,15 @@ def start_processes(
         raise NotImplementedError(
             f"start_processes(start_method={start_method!r}) is not supported, as JAX has threads: use 'spawn'"
         )
-    main = sys.modules["__main__"]
-    script = getattr(main, "__file__", None)
-    launcher = sys.modules.get("functorch_port.launcher")
-    as_torch = launcher is not None and sys.modules.get("torch") is sys.modules["functorch_port"]
-    given = _Main(script, as_torch), fn, tuple(args)
     context = multiprocessing.get_context("spawn")
     processes, errors = [], []
-    try:
-        if script is not None:  # the process runs it itself, once ``torch`` is this package
-            del main.__file__
-        for k in range(nprocs):
-            handle, path = tempfile.mkstemp(prefix="functorch_port_errors_")
-            os.close(handle)
-            errors.append(path)
-            process = context.Process(target=_run, args=(*given, k, path), daemon=daemon)
-            process.start()
-            processes.append(process)
-    finally:
-        if script is not None:
-            main.__file__ = script
+    for k in range(nprocs):
+        handle, path = tempfile.mkstemp(prefix="functorch_port_errors_")
+        os.close(handle)
+        errors.append(path)
+        process = context.Process(target=_run, args=(fn, tuple(args), k, path), daemon=daemon)
+        process.start()
+        processes.append(process)
     made = SpawnContext(processes, errors)
     if not join:
         return made

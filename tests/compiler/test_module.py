@@ -57,6 +57,27 @@ def test_it_is_the_module_to_everything_else():
     np.testing.assert_allclose(net(x).detach().numpy(), model(x).detach().numpy())
 
 
+def test_tensors_that_stand_in_for_parameters_are_arguments():
+    inner = ft.compile(ft.nn.Linear(2, 2))
+    net = ft.nn.Sequential(inner, ft.nn.BatchNorm1d(2))
+    x = ft.tensor([[1.0, 2.0], [3.0, 5.0]])
+    for model, names in ((inner, ["_orig_mod.weight"]), (net, ["0._orig_mod.weight", "1.weight"])):
+        for k in (1.0, 2.0, 3.0):
+            given = {name: ft.full_like(dict(model.named_parameters())[name], k) for name in names}
+            ft.manual_seed(0)
+            found = ft.func.functional_call(model, {n: t.requires_grad_() for n, t in given.items()}, (x,))
+            grads = ft.autograd.grad(found.square().sum(), [*given.values()])
+            for name, t in given.items():
+                model.get_parameter(name).data.copy_(t.detach())
+            plain = model(x)
+            np.testing.assert_allclose(found.detach().numpy(), plain.detach().numpy(), rtol=1e-6)
+            wanted = ft.autograd.grad(plain.square().sum(), [model.get_parameter(name) for name in names])
+            for a, b in zip(grads, wanted, strict=True):
+                np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+    # by itself, and with other tensors inside of one or two functional calls
+    assert inner.compiled.traces == 3, inner.compiled.reasons
+
+
 def test_hooks_of_all_modules_are_guarded():
     net = ft.nn.Linear(2, 2)
     run, x = ft.compile(lambda x: net(x)), ft.ones(1, 2)

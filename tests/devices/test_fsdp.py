@@ -74,8 +74,14 @@ def tensor_parallel_first(net: Any) -> Any:
     return fully_shard(net, mesh=mesh["dp"])
 
 
+def compiled_first(net: Any) -> Any:
+    net.blocks = nn.Sequential(*[ft.compile(block, rng="torch") for block in net.blocks])
+    return sharded(net)
+
+
 FORMS: dict[str, Any] = {
     "units": sharded,
+    "compiled blocks": compiled_first,
     "one unit": fully_shard,
     "regathered": lambda net: sharded(net, reshard_after_forward=True),
     "kept": lambda net: sharded(net, reshard_after_forward=False),

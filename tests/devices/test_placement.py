@@ -185,6 +185,12 @@ def test_copies_and_zeros_like_lie_as_their_model(mesh: Mesh) -> None:
     check(average.module.weight, mesh, P("x"))
 
 
+def test_numpy_arrays_of_a_tensor_on_a_mesh_of_one_device() -> None:
+    t = shard(ft.arange(3.0), P(), Mesh(np.array(jax.devices()[:1]), ("x",)))
+    assert t.numpy().tolist() == np.asarray(t).tolist() == [0.0, 1.0, 2.0]
+    assert not t.numpy().flags.writeable  # as on several devices
+
+
 def test_placing_shares_no_memory(mesh: Mesh) -> None:
     x = ft.ones(32, 64)
     y = shard(ft.zeros(32, 64), P(), mesh)

@@ -14,9 +14,9 @@ OURS = "functorch_port" in sys.modules
 compiled = torch.compile if OURS else (lambda f: f)
 
 
-def model(norm=nn.BatchNorm1d):
+def model(norm=nn.BatchNorm1d, inside=lambda net: net):
     torch.manual_seed(dist.get_rank())  # the parameters of rank 0 count
-    return DDP(nn.Sequential(nn.Linear(10, 16), norm(16), nn.ReLU(), nn.Linear(16, 5)).double())
+    return DDP(inside(nn.Sequential(nn.Linear(10, 16), norm(16), nn.ReLU(), nn.Linear(16, 5)).double()))
 
 
 def batch(i, n=20):
@@ -120,6 +120,35 @@ def own_buffers():
         ddp(batch(1)[0])
         ddp.eval()
         found += [step(batch(2)[0]).item(), *(b.double().sum().item() for b in ddp.buffers())]
+    return found
+
+
+def compiled_inside():
+    """`compile` before DDP, and of a part: calls of one process, which rank 0 makes alone, too."""
+    kept, found = [], []
+    for whole in (True, False):
+
+        def inside(net, whole=whole):
+            if not whole:
+                net[3] = compiled(net[3])
+            kept.append(compiled(net) if whole else net[3])
+            return kept[-1] if whole else net
+
+        ddp = model(inside=inside)
+        opt, losses = torch.optim.SGD(ddp.parameters(), lr=0.1), []
+        for i in range(3):
+            x, y = batch(i)
+            (F.cross_entropy(ddp(x), y) + ddp(x.flip(0)).square().mean()).backward()
+            opt.step()
+            opt.zero_grad()
+            if dist.get_rank() == 0:
+                ddp.eval()
+                with torch.no_grad():
+                    losses.append(ddp.module(x).sum().item())
+                ddp.train()
+        found += left(losses, ddp)
+        if OURS:
+            assert kept[-1].compiled.traces <= (5 if whole else 4), kept[-1].compiled.reasons
     return found
 
 
@@ -256,6 +285,7 @@ CASES = {
         accumulation_by_calls,
         compiled_module,
         own_buffers,
+        compiled_inside,
         batches_of_different_sizes,
         unused_parameters,
         joined,

@@ -227,6 +227,16 @@ for p in net.parameters():
     p.data.div_(2)
 first = told(net, losses)
 
+# the blocks are compiled first
+def of_compiled(net):
+    net.blocks = nn.ModuleList([torch.compile(block) for block in net.blocks])
+    return sharded(net)
+
+
+net, opt, losses = trained(of_compiled, steps=3, ranks=[rank])
+assert [block.compiled.traces for block in net.blocks] == [1, 1]
+parts = told(net, losses)
+
 # the optimizer's state alone is split
 ddp = lambda net: nn.parallel.DistributedDataParallel(net)
 zero = lambda params, lr: ZeroRedundancyOptimizer(params, torch.optim.AdamW, lr=lr)
@@ -257,7 +267,7 @@ for way in ("names", "checkpoint"):
         dcp.load({{"net": new, "opt": its}}, checkpoint_id=path)
     same(net, new)
     assert all((a.full_tensor() == b.full_tensor()).all() for a, b in zip(state_of(opt), state_of(its), strict=True))
-print(json.dumps([first, second, told(net, losses)]))
+print(json.dumps([first, parts, second, told(net, losses)]))
 """
     want = alone(2, 3)
     for found in zip(*job(script).values(), strict=True):

@@ -167,6 +167,14 @@ def test_a_module_and_filtered_output(started, ended, launching, tmp_path):
         (["--nnodes=2", "x.py"], "needs --master-addr"),
         (["--nnodes=2", "--master-addr=h", "--node-rank=2", "x.py"], "--node-rank 2"),
         (["--no-python", "x.py"], "must be Python"),
+        (["--nnodes=a", "x.py"], "--nnodes a: give a whole number"),
+        (["--rdzv-endpoint=h:p", "x.py"], "--rdzv-endpoint HOST:PORT, PORT p: give"),
+        (["--rdzv-backend=etcd", "x.py"], "give c10d or static"),
+        (["--rdzv-conf=timeout", __file__], "timeout=SECONDS"),
+        (["--local-ranks-filter=1", __file__], "--local-ranks-filter 1: there are 0 to 0"),
+        (["--devices-per-proc=0", __file__], "--devices-per-proc 0"),
+        (["--max-restarts=-1", __file__], "--max-restarts -1"),
+        ([f"--log-dir={__file__}/x", __file__], "Not a directory"),
         (["absent.py"], "can't open file 'absent.py'"),
     ],
 )
@@ -200,6 +208,20 @@ def test_two_machines(started, ended, launching, port, script):
     found = [ended(process) for process in machines(started, launching, port, script(SUM))]
     assert [each.status for each in found] == [0, 0], found
     assert [json.loads(found[i].of(1 - i)[-1]) for i in (0, 1)] == [[3, "1", "0"], [3, "0", "0"]]
+
+
+def test_two_machines_that_are_started_alike(started, ended, launching, port, script):
+    at = f"--rdzv-endpoint=localhost:{port()}"
+    command = launching("--rdzv-backend=c10d", "--rdzv-id=7", at, script(SUM), nproc=1)
+    found = [ended(process) for process in [started(command, PET_NNODES="2") for _ in range(2)]]
+    assert [each.status for each in found] == [0, 0], found
+    said = sorted(
+        json.loads(line.partition(": ")[2])
+        for each in found
+        for line in each.out.splitlines()
+        if "[3," in line
+    )
+    assert said == [[3, "0", "0"], [3, "1", "0"]]
 
 
 def test_a_failure_on_another_machine(started, ended, launching, port, script):

@@ -568,10 +568,11 @@ def test_state_of_adagrad_is_not_lazy():
         before = list(optimizer.state_dict()["state"])
         q.grad = T.zeros(2)
         optimizer.step()
-        optimizer.share_memory()
         return first, before, plain(optimizer.state_dict()["state"][2])
 
     same_outcome(run)
+    with pytest.warns(UserWarning, match="has no effect"):
+        ft.optim.Adagrad([ft.nn.Parameter(ft.ones(2))]).share_memory()
 
 
 def test_a_missing_momentum_buffer_is_torchs_error():

@@ -23,7 +23,7 @@ from ..._base.dtypes import dtype as DType
 from ..._run.call import Op
 from ..._run.opnode import edge_of
 from ..._run.registry import ops
-from ..._tensor import grad_mode, tree
+from ..._tensor import grad_mode, stand_ins, tree
 from ..._tensor.node import Node
 from ..._tensor.tensor import Tensor, wrap
 from ...nn._module import Module
@@ -242,27 +242,26 @@ class Unit:
         whole: dict[int, Tensor] = {}
         made: list[tuple[Tensor, Any]] = []
         before = [*self.slots()]
-        if tracing.overlay:
-            for module in self.members:  # the trace is to know what they have outside of this
-                tracing.overlay.note_stateful(module)
+        for _, _, param in before:
+            if id(param) not in whole:
+                again = self._gather_of(param)
+                whole[id(param)] = param if again is None else again(_late(param))
+                if again is not None:
+                    kept = param._value if tracing.overlay else offloaded.kept(param)
+                    made.append((whole[id(param)], (again, kept)))
+        standing = [whole[id(param)] for _, _, param in before]
+        swap = stand_ins.Swap(self.members, [(table, name) for table, name, _ in before])
+        after: list[Any] = []
         try:
-            for table, name, param in before:
-                if id(param) not in whole:
-                    again = self._gather_of(param)
-                    whole[id(param)] = param if again is None else again(_late(param))
-                    if again is not None:
-                        made.append(
-                            (
-                                whole[id(param)],
-                                (again, param._value if tracing.overlay else offloaded.kept(param)),
-                            )
-                        )
-                table[name] = whole[id(param)]
-            yield made
+            with stand_ins.put(swap, standing):
+                try:
+                    yield made
+                finally:
+                    after = swap.now()
         finally:
-            for table, name, param in before:
-                if table.get(name) is whole.get(id(param)):
-                    table[name] = param
+            for (table, name), put, now in zip(swap.slots, standing, after, strict=True):
+                if now is not put:  # what the module has put there itself stays
+                    table[name] = now
 
     def _gather_of(self, param: Tensor) -> Callable[[Tensor], Tensor] | None:
         """How a parameter is gathered; None if there is nothing to do."""
