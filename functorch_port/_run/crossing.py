@@ -54,7 +54,10 @@ def _check(name: str, value: Any, given: Any) -> None:
     what = f"{name}: a tensor of one process, of shape {list(value.shape)}, meets one that is on the devices of all."
     instead = "Make it global with DTensor.from_local(x, mesh, placements)"
     if _requires_grad(given):
-        raise NotImplementedError(f"{what} It requires a gradient, which would be of all. {instead}")
+        module = "a module by functorch_port.distributed.sharding.shard(module, {}, mesh)"
+        raise NotImplementedError(
+            f"{what} It requires a gradient, which would be of all. {instead}, {module}"
+        )
     agreement.check({f"{what} {instead}; else it": [value.array() if value.__class__ in LAZY else value]})
 
 

@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 from pipelines import stack
 
 import functorch_port as ft
+from functorch_port.distributed.fsdp import fully_shard
 from functorch_port.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from functorch_port.distributed.sharding import shard
 
@@ -377,3 +378,21 @@ def test_what_is_refused() -> None:
     for kind in SCHEDULES:
         with pytest.raises(NotImplementedError, match="has hooks and draws"):
             pipe(kind, drops, mesh, 4, F.mse_loss).step(x, target=y)
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+def test_stages_of_a_fully_sharded_stack(kind: Any) -> None:
+    """A layer is gathered over the data parallel dimension in the loop of its stage."""
+    mesh, layers, split = meshed(2, 4), stack(4), fully_shard(stack(4), mesh=meshed(2, 4)["dp"])
+    run = pipe(kind, split, mesh["pp"], 4, F.mse_loss)
+    (x, y), losses = data(), []
+    want = by_hand(layers, x, y, 4, F.mse_loss)
+    if kind is Schedule1F1B:
+        run.step(x, target=y, losses=losses)
+        np.testing.assert_allclose([loss.item() for loss in losses], want, 1e-12)
+    else:
+        F.mse_loss(run(x), y).backward()
+    weight = split.stacked.up.weight
+    assert weight.jax().sharding.shard_shape(weight.shape) == (1, 8, 8)
+    for a, b in zip(split.parameters(), layers.parameters(), strict=True):
+        same(a.grad, b.grad)

@@ -377,3 +377,23 @@ def test_parameters_stay_the_objects_that_they_are() -> None:
     net(ft.zeros(2, 8, dtype=ft.int64)).sum().backward()
     opt.step()
     assert net.head.weight.placements == (Shard(0),)
+
+
+def test_a_padded_vocabulary_has_the_numbers_of_one_that_is_not() -> None:
+    """Its logits are cut; without padding the error names the module."""
+    mesh, tokens = ft.distributed.init_device_mesh("cpu", (8,)), ft.arange(12).reshape(3, 4)
+    plan = {"0": RowwiseParallel(input_layouts=Replicate()), "1": ColwiseParallel()}
+    make = lambda rows: nn.Sequential(nn.Embedding(rows, 8), nn.Linear(8, rows, bias=False)).double()
+    small, padded = make(13), make(16)
+    padded.load_state_dict({k: F.pad(w, (0, 0, 0, 3)) for k, w in small.state_dict().items()})
+    with pytest.raises(ValueError, match=r"^0: dimension 0 of a tensor of shape \[13, 8\] cannot be split"):
+        parallelize_module(small, mesh, plan)
+    losses = []
+    for net in (make(13), parallelize_module(padded, mesh, plan)):
+        if net is not padded:
+            net.load_state_dict(small.state_dict())
+        F.cross_entropy(net(tokens)[..., :13].flatten(0, 1), tokens.flatten()).backward()
+        losses.append([p.grad[:13].numpy() for p in net.parameters()])
+    for one, other in zip(*losses, strict=True):
+        np.testing.assert_allclose(one, other, 1e-12, 1e-15)
+    assert not padded[1].weight.grad[13:].any()

@@ -257,6 +257,13 @@ try:
 except (ValueError, RuntimeError) as error:
     found["stage"] = f"{type(error).__name__}: {error}"
 found["whole"] = [[*p.placements] == [Shard(0)] for p in PipelineStage(stack, rank, 2, "cpu", group=mesh).parameters()]
+grid = torch.distributed.init_device_mesh("cpu", (2, 1), mesh_dim_names=("dp", "pp"))
+stack = torch.nn.ScanStack([torch.nn.Linear(3, 3) for _ in range(2)])
+run = torch.distributed.pipelining.ScheduleGPipe(PipelineStage(stack, 0, 1, "cpu", group=grid["pp"]), 2)
+try:
+    run(torch.ones(4, 3))  # whose rows, along dp?
+except NotImplementedError as error:
+    found["rows"] = str(error)
 print(json.dumps(found))
 """
 
@@ -273,6 +280,7 @@ def test_different_programs(job):
         assert "rank 0: the first call of a compiled program at script0.py:" in found["collective"]
         assert "rank 1: all_reduce(SUM) of float32[2] at script0.py:" in found["collective"]
         assert "is stage 1 of 2 by the mesh, not 0 of 2" in found["stage"] and all(found["whole"])
+        assert "say how it lies there by DTensor.from_local" in found["rows"]
 
 
 #: what rank 0 and rank 1 do -> a part of the error in rank 0, which says what is wrong in rank 1 or what differs

@@ -130,7 +130,10 @@ def _found(asked: Mapping[str, Place], contents: Contents, partial: bool) -> lis
         if name not in contents.entries:
             if partial:
                 continue
-            raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.{_close(name, contents)}")
+            raise RuntimeError(
+                f"Missing key in checkpoint state_dict: {name}.{_close(name, contents)} To do without it: "
+                "load(..., planner=DefaultLoadPlanner(allow_partial_load=True))"
+            )
         saved = contents.entries[name].value
         if isinstance(saved, Exception):
             raise saved

@@ -150,7 +150,10 @@ class _Schedule:
             raise TypeError(f"{what} of a pipeline must be a Tensor with rows, not {type(x).__name__}")
         count = self._n_microbatches
         if x.size(0) % count or not x.size(0):
-            raise ValueError(f"{what} of {x.size(0)} cannot be split into {count} equal microbatches")
+            raise ValueError(
+                f"{what} of {x.size(0)} cannot be split into {count} equal microbatches: leave "
+                "rows out (drop_last=True of a DataLoader), or choose another n_microbatches"
+            )
         return self._stage.apart(x, count)
 
 

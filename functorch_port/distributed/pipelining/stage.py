@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import jax
@@ -29,7 +28,7 @@ from ...func._level import (
 from ...nn._module import Module
 from ...nn.modules._scan import ScanStack
 from ..device_mesh import DeviceMesh
-from ..tensor._api import distribute_in_place
+from ..tensor._api import distribute_in_place, whole
 from ..tensor.experimental import local_map
 from ..tensor.placement_types import Replicate, Shard
 from . import _ticks
@@ -115,8 +114,8 @@ class PipelineStage(Module):
         return {**dict(self.submodule.named_parameters()), **dict(self.submodule.named_buffers())}
 
     def apart(self, x: Tensor, count: int) -> Tensor:
-        """The rows of a batch as microbatches (count, n, ...)."""
-        return _apart.run((x, count, self.mesh.jax_mesh), {})  # type: ignore[no-any-return]
+        """The rows of a batch as microbatches (count, n, ...). In several processes it is the whole batch, in each."""
+        return _apart.run((whole(x, self.mesh), count, self.mesh.jax_mesh), {})  # type: ignore[no-any-return]
 
     def together(self, x: Tensor) -> Tensor:
         """The rows of microbatches."""
@@ -145,7 +144,8 @@ class PipelineStage(Module):
 
     def of_stage(self) -> ScanStack:
         """The layers of the stage that a part of a program is."""
-        stack = copy.copy(self.submodule)
+        stack = ScanStack.__new__(ScanStack)  # not a unit, if the whole one is: its layers are
+        vars(stack).update(vars(self.submodule))
         stack.count = len(stack) // self.num_stages
         stack.first = lax.axis_index(self.mesh.axes[0]) * stack.count
         return stack

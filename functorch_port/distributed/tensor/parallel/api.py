@@ -67,7 +67,11 @@ def parallelize_module(
     )
     for part, style in chosen:
         style.src_data_rank = src_data_rank
-        style._apply(part, mesh)
+        try:
+            style._apply(part, mesh)
+        except ValueError as error:
+            name = next((name for name, other in module.named_modules() if other is part), "")
+            raise ValueError(f"{name or type(part).__name__}: {error}") from error
     return module
 
 
