@@ -295,7 +295,8 @@ def _refuse_own(params: set[Any]) -> None:
         if param.requires_grad and not placed.is_shared(param._storage) and not _border.is_global(param):
             raise NotImplementedError(
                 f"an ignored parameter of shape {list(param.shape)} requires a gradient, which would be of all "
-                "processes: make it global with distribute_tensor(param, mesh, [Replicate()]), or call requires_grad_(False)"
+                "processes: make it global with distribute_tensor(param, mesh, [Replicate()]), or call "
+                "requires_grad_(False)"
             )
 
 
