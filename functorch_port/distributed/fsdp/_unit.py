@@ -194,8 +194,8 @@ class Unit:
             since = Node(()).seq
         inside = partial(self._inside, parts)
         is_own = outer is None and self.border is None
-        in_parts = contexts.state.having(parts=parts if is_own else contexts.state.parts)
-        with inside() as gathered, checkpointing.having(around=inside), in_parts:
+        in_parts = contexts.state.having(parts=parts if is_own else contexts.state.parts, around=inside)
+        with inside() as gathered, in_parts:
             out = call(*args, **kwargs)
         if since:
             Regathered(gathered).begin(out, since)
