@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,11 +20,13 @@ class _State(OfThread):
         parts: of a batch that devices have a part of each, as under `parallel.DistributedDataParallel`: batch
             normalization has the statistics of each part.
         joined: whether the batch is that of several processes, whose rows were joined along dimension 0.
+        around: gives a context manager for what runs now, in which `checkpoint` runs a part of it again.
     """
 
     attention: Any = None
     parts = 1
     joined = False
+    around: Callable[[], Any] | None = None
 
     def check_batch_first(self, name: str, sequences: Any) -> None:
         """Refuse sequences of shape (T, N, E) that were joined along T.

@@ -293,7 +293,8 @@ def _kinds(
         if value is not None and not value.is_fully_replicated and not crosses:
             raise NotImplementedError(
                 f"{_told(cell)} is split over the processes, and the compiled function computes with tensors of one "
-                "process, too: make these global before the call with DTensor.from_local(x, mesh, [Shard(0)])"
+                "process, too: make these global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or use "
+                "what is split outside of the function, as the step of ZeroRedundancyOptimizer"
             )
         kinds.append("global")
     kinds += ["same"] * len(names)

@@ -41,12 +41,10 @@ __all__ = [
 class _State(OfThread):
     """
     Attributes:
-        around: gives a context manager for what runs now, in which a recomputation of a part of it runs again.
         within: whether a checkpoint runs, whose nodes keep nothing.
         waits: arrays without which it is not to start, in a trace.
     """
 
-    around: Callable[[], Any] | None = None
     within = False
     waits: tuple[Any, ...] = ()
 
@@ -205,8 +203,9 @@ class _Frame:
         self.call = (args, kwargs)
         self.context = context
         self.check = check
-        self.around = state.around
-        self.batch = {"parts": contexts.state.parts, "joined": contexts.state.joined}
+        now = contexts.state
+        self.around = now.around
+        self.contexts = {"parts": now.parts, "joined": now.joined, "around": now.around}
         self.random = _Random() if preserve else None
         self.autocast = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
         self.nodes: list[Any] = []
@@ -262,8 +261,8 @@ class _Frame:
             stack.enter_context(self.context)
             stack.enter_context(grad_mode.enable_grad())
             stack.enter_context(saved.without_hooks())
-            stack.enter_context(state.having(around=self.around, within=True, waits=waits))
-            stack.enter_context(contexts.state.having(**self.batch))
+            stack.enter_context(state.having(within=True, waits=waits))
+            stack.enter_context(contexts.state.having(**self.contexts))
             if self.around is not None:
                 stack.enter_context(self.around())
             since = Node(()).seq

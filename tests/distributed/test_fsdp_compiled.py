@@ -193,6 +193,11 @@ refused("rows of no batch", compiled(odd(lambda self, x: (self.linear(x), torch.
 refused("sequences first", compiled(lstm), x[:, None])
 refused("dropout", drop, x)
 grid = init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+partly = nn.Linear(8, 8).double()
+fully_shard(partly, ignored_params={partly.bias})
+refused("an ignored parameter", compiled(lambda x: partly(x).sum().backward()), x)
+partly.bias.requires_grad_(False)
+refused("a frozen one", compiled(lambda x: partly(x).sum().backward()), x)
 refused("batches along tp", compiled(fully_shard(nn.Linear(8, 8).double(), mesh=grid["dp"])), x)
 run = compiled(net)
 refused("sizes", lambda: [run(x[:n]) for n in (4, 3, 4 - rank)])
@@ -222,6 +227,8 @@ def test_what_is_refused(job):
             "sequences first": "have batch_first=True",
             "dropout": "",
             "batches along tp": "several processes give different values of a tensor of shape [4, 8]",
+            "an ignored parameter": "or call requires_grad_(False)",
+            "a frozen one": "",
             "sizes": "the processes compiled different programs",
             "seeds": "the key of a generator",
         }.items():

@@ -71,7 +71,7 @@ def fully_shard(
         mp_policy: dtypes; see `MixedPrecisionPolicy`.
         offload_policy: whether parameters, gradients and the optimizer's state are kept on the hosts; see
             `CPUOffloadPolicy`.
-        ignored_params: parameters that stay as they are.
+        ignored_params: parameters that stay as they are. In several processes they must be global, or need no gradient.
         dp_mesh_dims: which dimensions of ``mesh`` are data parallel, where it has others.
 
     Returns:

@@ -185,14 +185,16 @@ class Unit:
         return self._run(call, *args, **kwargs)
 
     def _run(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self.border is not None:
+            _refuse_own(self.ignored)
         outer, since = _thread.parts, 0
         args, kwargs, parts = self._inputs(args, kwargs, outer)
         if self._lets_go() and grad_mode.is_grad_enabled() and not checkpointing.within:
             since = Node(()).seq
         inside = partial(self._inside, parts)
         is_own = outer is None and self.border is None
-        in_parts = contexts.state.having(parts=parts if is_own else contexts.state.parts)
-        with inside() as gathered, checkpointing.having(around=inside), in_parts:
+        in_parts = contexts.state.having(parts=parts if is_own else contexts.state.parts, around=inside)
+        with inside() as gathered, in_parts:
             out = call(*args, **kwargs)
         if since:
             Regathered(gathered).begin(out, since)
@@ -279,6 +281,21 @@ class Unit:
             return None
         dtypes = [None if kind is None else kind.np for kind in (dtype, reduce)]
         return lambda p: _constrain.run((p, target, own, None, *dtypes), {})
+
+
+def _refuse_own(params: set[Any]) -> None:
+    """Refuse parameters that each of several processes has for itself.
+
+    Raises:
+        NotImplementedError: they have no gradient of their own in what all compute together.
+    """
+    for param in params:
+        if param.requires_grad and not placed.is_shared(param._storage) and not _border.is_global(param):
+            raise NotImplementedError(
+                f"an ignored parameter of shape {list(param.shape)} requires a gradient, which would be of all "
+                "processes: make it global with distribute_tensor(param, mesh, [Replicate()]), or call "
+                "requires_grad_(False)"
+            )
 
 
 def _late(param: Tensor) -> Tensor:

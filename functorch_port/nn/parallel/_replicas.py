@@ -8,7 +8,8 @@ those of all processes up in one program. In a compiled function the program of 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..._array import placed, together, tracing
-from ..._base import agreement, alive, meshes
+from ..._base import agreement, alive, contexts, meshes
 from ..._base.meshes import OWN, PROCESS
 from ..._base.tuning import tuning
 from ..._tensor import grad_mode, tree
@@ -61,22 +62,46 @@ def run(module: Any, mesh: Mesh, sync: bool, joining: Joining | None, args: Any,
             copies[name]._requires_grad, copies[name]._grad_fn, copies[name]._output_nr = True, node, k
     if own.size > 1:
         (args, kwargs), _ = _batch.split((args, kwargs), own, (OWN,))
-    given = dict(copies)
-    with _swapped(module, given, True, False):
+
+    @contextmanager
+    def again() -> Iterator[None]:
+        with _computing_with(module, copies, params) as changed:
+            yield
+        if changed and joining is not None:
+            raise NotImplementedError("join() and buffers that a checkpointed part of the model writes to")
+        fill(changed, 0)
+
+    def fill(changed: Sequence[str], source: int) -> None:
+        if changed:
+            _fill(
+                [buffers[name] for name in changed], [copies[name]._look() for name in changed], source, mesh
+            )
+
+    with contexts.state.having(around=again), _computing_with(module, copies, params) as changed:
         out = module(*args, **kwargs)
-    changed = [name for name in copies if given[name] is not copies[name] or copies[name]._storage.version]
+    if joining is not None:
+        told = {"active": joining.active, "by": joining.by, "changed": changed, "wanted": wanted}
+        agreement.everywhere("a step in a join context", json.dumps(told).encode())
+    fill(changed, 0 if joining is None else max(joining.active))
+    return out
+
+
+@contextmanager
+def _computing_with(module: Any, copies: dict[str, Tensor], params: dict[str, Tensor]) -> Iterator[list[str]]:
+    """The module has these copies for a block; gives the names of those that it writes to, at the end."""
+    given, changed = dict(copies), list[str]()
+    versions = {name: copy._storage.version for name, copy in copies.items()}
+    with _swapped(module, given, True, False):
+        yield changed
+    for name, copy in copies.items():
+        if given[name] is not copy or copy._storage.version != versions[name]:
+            changed.append(name)
     if any(name in params for name in changed):
         raise NotImplementedError(
             f"DistributedDataParallel of several processes: forward() writes to the parameter {changed[0]!r}, of which "
             "each process has a copy: write to it outside of forward()"
         )
-    if joining is not None:
-        told = {"active": joining.active, "by": joining.by, "changed": changed, "wanted": wanted}
-        agreement.everywhere("a step in a join context", json.dumps(told).encode())
-    if changed:
-        source = 0 if joining is None else max(joining.active)
-        _fill([buffers[name] for name in changed], [given[name]._look() for name in changed], source, mesh)
-    return out
+    copies.update(given)
 
 
 def _tensors(module: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
