@@ -299,3 +299,19 @@ def test_a_mode_set_through_the_wrapper_inside_a_compiled_function():
     for _ in range(2):
         net.train()
         assert step(ft.ones(4)).tolist() == [1.0] * 4 and not net.training and not c.training
+
+
+def test_functional_call_of_a_compiled_module() -> None:
+    net = ft.compile(ft.nn.Linear(2, 1, bias=False))
+    around = ft.nn.Sequential(ft.nn.Linear(2, 1, bias=False))
+    around[0].compile()
+    x, given = ft.ones(1, 2), ft.ones(1, 2, requires_grad=True)
+    for module, name in ((net, "_orig_mod.weight"), (around, "0.weight")):
+        own = module(x).item()
+        for k in range(3):
+            out = ft.func.functional_call(module, {name: given * k}, x)
+            assert out.item() == 2 * k
+            given.grad = None
+            out.backward()
+            assert given.grad.tolist() == [[k, k]]
+            assert module(x).item() == own

@@ -451,6 +451,27 @@ def test_a_compiled_module_whose_result_is_differentiated_outside() -> None:
         np.testing.assert_allclose(mine, alone, 1e-10)
 
 
+def test_compiled_parts_see_the_parameters_that_are_gathered() -> None:
+    def trained(change: Any) -> float:
+        ft.manual_seed(0)
+        net = change(nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8)).double())
+        opt = ft.optim.SGD(net.parameters(), lr=0.1)
+        for k in range(4):
+            opt.zero_grad()
+            loss = net(ft.ones(8, 8).double() * (k + 1)).square().mean()
+            loss.backward()
+            opt.step()
+        return float(loss)
+
+    def parts(net: Any) -> Any:
+        net[0] = ft.compile(net[0])
+        net[2].compile()
+        fully_shard(net[2])
+        return fully_shard(net)
+
+    np.testing.assert_allclose(trained(parts), trained(lambda net: net), 1e-12)
+
+
 @pytest.mark.parametrize("form", ["root", "checkpoint around the root", "checkpoint inside"])
 def test_batch_norm_has_the_statistics_of_each_device(form: str) -> None:
     def gradient(kind: str) -> Any:

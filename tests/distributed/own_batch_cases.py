@@ -8,6 +8,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.checkpoint import checkpoint
 
 nn, F = torch.nn, torch.nn.functional
 OURS = "functorch_port" in sys.modules
@@ -152,6 +153,33 @@ def compiled_inside():
     return found
 
 
+class Parts(nn.Module):
+    """One is compiled, one is computed again in the backward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.fast = compiled(nn.Linear(10, 6).double())
+        self.again = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3)).double()
+
+    def forward(self, x):
+        return checkpoint(self.again, self.fast(x), use_reentrant=False)
+
+
+def parts_and_own_parameters():
+    torch.manual_seed(0)
+    ddp, head = DDP(Parts()), nn.Linear(3, 1).double()
+    head.weight.data += dist.get_rank()
+    opt = torch.optim.SGD([*ddp.parameters(), *head.parameters()], lr=0.1, momentum=0.9)
+    losses = []
+    for i in range(3):
+        opt.zero_grad()
+        loss = head(ddp(batch(i)[0])).square().mean()
+        loss.backward()
+        opt.step()
+        losses.append(loss.item())
+    return left([*losses, head.weight.sum().item()], ddp)
+
+
 def batches_of_different_sizes():
     ddp = model()
     opt = torch.optim.SGD(ddp.parameters(), lr=0.1)
@@ -286,6 +314,7 @@ CASES = {
         compiled_module,
         own_buffers,
         compiled_inside,
+        parts_and_own_parameters,
         batches_of_different_sizes,
         unused_parameters,
         joined,

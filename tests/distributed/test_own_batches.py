@@ -38,7 +38,7 @@ def close(mine, theirs):
 
 @pytest.mark.parametrize(
     ("devices", "cases"),
-    [(1, []), (2, ["step_as_people_write_it", "batches_of_different_sizes"])],
+    [(1, []), (2, ["step_as_people_write_it", "parts_and_own_parameters", "batches_of_different_sizes"])],
 )
 def test_the_numbers_of_pytorch(started, launching, ended, want, tmp_path, devices, cases):
     options = (f"--devices-per-proc={devices}", SCRIPT, f"{tmp_path}/", *cases)
@@ -46,7 +46,7 @@ def test_the_numbers_of_pytorch(started, launching, ended, want, tmp_path, devic
     assert found.status == 0, found.err
     for rank in range(2):
         mine = json.loads((tmp_path / str(rank)).read_text())
-        assert len(mine) == (len(cases) or 13)
+        assert len(mine) == (len(cases) or 14)
         wrong = {
             name: (mine[name], want[rank][name]) for name in mine if not close(mine[name], want[rank][name])
         }
