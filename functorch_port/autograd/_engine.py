@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -67,16 +67,16 @@ def at_edges(roots: Sequence[Place], gradients: Sequence[Any], places: Sequence[
         return Walk(roots, places, catch=True, retain=True, ends=True).run(roots, gradients)
 
 
-def reach(roots: Sequence[Place]) -> tuple[list[Node], dict[Node, int]]:
-    """The operations that can be reached, the latest first; and the leaves, with the number of edges that
-    lead there.
+def reach(roots: Sequence[Place], ends: Collection[Node] = ()) -> tuple[list[Node], dict[Node, int]]:
+    """The operations that can be reached without passing ``ends``, the latest first; and the leaves, with the number of
+    edges that lead there.
     """
     seen = {node for node, _ in roots}
     awaited: dict[Node, int] = {node: 0 for node in seen if type(node) is AccumulateGrad}
     order = [node for node in seen if type(node) is not AccumulateGrad]
     at = 0
     while at < len(order):  # the list grows while it is read
-        for edge in order[at].edges:
+        for edge in () if order[at] in ends else order[at].edges:
             if edge is None:
                 continue
             target = edge[0]
@@ -123,7 +123,7 @@ class Walk:
         create_graph: bool = False,
         ends: bool = False,
     ) -> None:
-        self.order, self.awaited = reach(roots)
+        self.order, self.awaited = reach(roots, {node for node, _ in wanted or ()} if ends else ())
         self.needed = None if wanted is None else leading_to(self.order, {node for node, _ in wanted})
         self.places = wanted if wanted is not None and catch else ()
         self.caught: dict[Node, dict[int, Any]] = {}

@@ -207,3 +207,22 @@ def test_a_checkpoint_is_recomputed_in_the_walk() -> None:
         found[-1].append(ft.rand(1).item())
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_what_lies_between_two_arguments_is_not_walked_in_the_trace() -> None:
+    """A checkpointed argument that was made of another one, and a hook between the two."""
+    w, called = ft.arange(1.0, 4.0).requires_grad_(), []
+    h = 2 * w.detach().numpy()
+    parts = (
+        lambda a: a.sin(),
+        lambda a: ft.utils.checkpoint.checkpoint(lambda b: (b * 1).sin(), a, use_reentrant=False),
+    )
+    compiled = ft.compile(lambda x, y: (x * y).sum())
+    for outer in parts:
+        y = w * 2
+        between = y + 0
+        between.grad_fn.register_prehook(lambda grads: called.append(grads[0] is None))
+        w.grad = None
+        compiled(outer(between), y).backward()
+        np.testing.assert_allclose(w.grad.numpy(), 2 * (np.sin(h) + h * np.cos(h)), 1e-6)
+    assert called == [False] * 2
