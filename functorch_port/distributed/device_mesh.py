@@ -225,6 +225,12 @@ class DeviceMesh:
         """`get_group` of each dimension."""
         return [self.get_group(i) for i in range(self.ndim)]
 
+    def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
+        raise NotImplementedError(
+            "DeviceMesh._flatten is not supported: XLA splits a dimension of a tensor by several of the mesh, as in "
+            "sharding.shard(net, {'weight': P(('dp', 'tp'))}, mesh). Or make a mesh with that dimension whole"
+        )
+
     # --------------------------------------------------------------- current
 
     def __enter__(self) -> DeviceMesh:
@@ -284,6 +290,8 @@ def _array(mesh: Any) -> np.ndarray:
 def _devices_of(device_type: str, ranks: np.ndarray) -> tuple[np.ndarray, bool]:
     """The devices of ranks; and whether these are processes, whose devices are one dimension more."""
     _check_type(device_type)
+    if not ranks.size:
+        raise RuntimeError(f"a mesh has one device at least, and this one none: its shape is {ranks.shape}")
     devices, processes = meshes.by_process(jax.devices()), jax.process_count()
     by_process = 1 < processes < devices.size and ranks.size <= processes
     count = processes if by_process else devices.size
@@ -297,7 +305,7 @@ def _devices_of(device_type: str, ranks: np.ndarray) -> tuple[np.ndarray, bool]:
             f"{ranks.shape} needs {ranks.size} devices, and {processes} process(es) have {count}: give a smaller "
             f"one, or start the program with more devices{more}"
         )
-    if ranks.size and (ranks.min() < 0 or ranks.max() >= count or len({*ranks.flat}) < ranks.size):
+    if ranks.min() < 0 or ranks.max() >= count or len({*ranks.flat}) < ranks.size:
         raise RuntimeError(
             f"a mesh has ranks from 0 to {count - 1}, each once; this one has {ranks.tolist()}"
         )

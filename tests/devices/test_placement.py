@@ -320,6 +320,8 @@ def test_errors_say_what_was_given_what_there_is_and_what_to_do(mesh: Mesh) -> N
             RuntimeError,
             r"\(4, 4\) needs 16 devices, and .* have 8: give a sm",
         ),
+        (lambda: init_device_mesh("cpu", (0,)), RuntimeError, "one device at least"),
+        (lambda: eight._flatten("all"), NotImplementedError, r"P\(\('dp', 'tp'\)\)"),
         (
             lambda: distribute_tensor(ft.ones(6), eight, [Shard(0)]),
             ValueError,
