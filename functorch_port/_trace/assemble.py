@@ -92,6 +92,8 @@ def assemble(
     own = () if rows is None else [cell for cell, kind in zip(cells, rows.ins) if kind != "global"]
     sources = _sort_inputs(draft, jaxpr, live, cells, names, arrays, twins, arguments, grad_of, own)
     _sort_writes(draft, arguments.cells, grad_of)
+    if rows is None:
+        gone |= _take_inputs(draft, jaxpr, sources, len(cells))
     place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
     drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
     unread = _unread_gradients(draft)
@@ -388,6 +390,21 @@ def _uses(draft: Draft) -> Iterable[int]:
     yield from draft.grads.outputs()
 
 
+def _take_inputs(draft: Draft, jaxpr: Any, sources: _Sources, cells: int) -> set[int]:
+    """Have the walk back take what the call was given: as an output it would be a copy, of all weights. Returns the
+    outputs that nothing needs any more.
+    """
+    places = {jaxpr.invars[p]: k for k, p in enumerate(sources.positions()) if p < cells}
+    taken = set()
+    for stage in draft.stages:
+        for n, i in enumerate(stage.residuals):
+            k = None if isinstance(jaxpr.outvars[i], Literal) else places.get(jaxpr.outvars[i])
+            if k is not None:
+                stage.residuals[n] = ~k
+                taken.add(i)
+    return taken.difference(_uses(draft), (i for _, i in draft.fill))
+
+
 def _leave_pending(
     draft: Draft, executable: Executable, targets: list[Tensor], sources: _Sources, needed: list[bool]
 ) -> None:
@@ -418,7 +435,7 @@ def _sort_outputs(
     draft.args = [(k, new[i], steps) for k, i, steps in draft.args]
     draft.fill = [(cell, new[i]) for cell, i in draft.fill]
     for stage in draft.stages:
-        stage.residuals = [new[i] for i in stage.residuals]
+        stage.residuals = [new.get(i, i) for i in stage.residuals]
     if draft.within is not None:
         draft.within.index = new[draft.within.index]
     draft.made.move(new)

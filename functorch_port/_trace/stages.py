@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
-from .._array import placed, tracing
+from .._array import placed, placing, tracing
 from .._array.refusal import unknown
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
@@ -62,7 +63,7 @@ class Stage:
         edges: where those it gives go: (None, number of one of the program's `boundary`), or (stage, output of its
             node), or None.
         reached: which of the edges get one.
-        residuals: the program's outputs that it takes from the forward pass.
+        residuals: what it takes from the forward pass: outputs of the program, and inputs, ``~number`` of each.
         jaxpr, avals: the walk, and the kinds of gradients it takes; None for those that cannot come.
         consts: of the jaxpr, after the residuals.
         ends: where gradients end that have padding, and ``sizes``, the names of the last residuals, that say so.
@@ -126,7 +127,7 @@ class ProgramNode(Node):
         super().__init__(edges, stage.outputs)
         self.recording, self.stage, self.values, self.boundary = recording, stage, values, boundary
         self.older, self.plan = tuple(older), stage.plan
-        self.residuals: Any = [outs[i] for i in stage.residuals]
+        self.residuals: Any = [outs[i] if i >= 0 else _fixed(values[~i]) for i in stage.residuals]
         self.extras = stage.hooks()
 
     def name(self) -> str:
@@ -171,6 +172,11 @@ class ProgramNode(Node):
 
     def release(self) -> None:
         self.residuals = self.values = None  # type: ignore[assignment]
+
+
+def _fixed(value: Any) -> Any:
+    """An input that others may not write to."""
+    return value if isinstance(value, jax.Array) else placing.on_device(np.asarray(value))
 
 
 def _run_recorded(
@@ -267,7 +273,7 @@ class Recording:
 
         def residuals(*values: Any) -> tuple[Any, ...]:
             outs = self.pure(list(values[:count]), list(values[count:]))
-            return tuple([outs[i] for i in which])
+            return tuple([outs[i] if i >= 0 else values[~i] for i in which])
 
         edges = dict(zip(self.inputs, node.boundary, strict=True))
         inputs = [with_history(v, edges[i]) if i in edges else v for i, v in enumerate(node.values)]

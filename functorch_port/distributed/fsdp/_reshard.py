@@ -18,6 +18,7 @@ from ..._run.opnode import OpNode
 from ..._tensor import grad_mode
 from ..._tensor.pullback import Pullback
 from ..._tensor.tensor import Tensor, wrap
+from ..._trace.stages import ProgramNode
 from ...utils.checkpoint import _recorded
 
 __all__ = ["Regathered"]
@@ -47,7 +48,7 @@ class Regathered:
     def begin(self, out: Any, since: int) -> None:
         """Let go of them in all nodes since then that lead to the result."""
         for node in _recorded(out, since):
-            if not isinstance(node, OpNode):
+            if not isinstance(node, OpNode | ProgramNode):
                 continue
             if self._replace(node, lambda value: self.marks.get(id(value), value)):
                 node.remake_by(self.before)
@@ -86,6 +87,10 @@ class Regathered:
         is_mark = lambda value: value.__class__ is _Mark
         if node.values is not None:
             node.values = tuple([changed(value) for value in node.values])
+        if isinstance(node, ProgramNode):
+            if node.residuals is not None:
+                node.residuals = [changed(value) for value in node.residuals]
+            return found
         if node.kept.__class__ is tuple:
             plan, values = node.kept
             node.kept = (plan, [changed(value) for value in values])
