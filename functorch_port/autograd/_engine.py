@@ -107,7 +107,7 @@ class Walk:
         needed: the nodes that lead to what is wanted; None for all.
         arrived: by node the gradients of its outputs that have arrived, and not been used yet.
         caught: by node and output the gradients that are caught.
-        ends: whether they are caught as they arrive, before hooks, and the walk ends there.
+        ends: whether they are caught as they arrive, before hooks, and the walk ends there: at the nodes ``stops``.
         number: how many walks came before.
         callbacks: what is to be called when it is done.
     """
@@ -123,7 +123,8 @@ class Walk:
         create_graph: bool = False,
         ends: bool = False,
     ) -> None:
-        self.order, self.awaited = reach(roots, {node for node, _ in wanted or ()} if ends else ())
+        self.stops = {node for node, _ in wanted or ()} if ends else set()
+        self.order, self.awaited = reach(roots, self.stops)
         self.needed = None if wanted is None else leading_to(self.order, {node for node, _ in wanted})
         self.places = wanted if wanted is not None and catch else ()
         self.caught: dict[Node, dict[int, Any]] = {}
@@ -166,7 +167,7 @@ class Walk:
                 results = self._visit(node, grads)
                 if not self.retain and (node not in self.caught or self._feeds(node)):
                     node.release()
-            for position, edge in enumerate(node.edges):
+            for position, edge in enumerate(() if node in self.stops else node.edges):
                 if edge is None:
                     continue
                 target, number = edge

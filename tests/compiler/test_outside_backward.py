@@ -247,3 +247,17 @@ def test_the_walk_back_takes_weights_as_they_were_given() -> None:
         net[2].weight.zero_()  # an error in PyTorch; here the walk has what the forward pass had
     out.sum().backward()
     assert net[0].weight.grad.abs().sum() > 0
+
+
+def test_a_leaf_gets_what_comes_through_a_result_and_past_it() -> None:
+    w = ft.tensor([1.0, 2.0], requires_grad=True)
+
+    @ft.compile
+    def f(w):
+        square, total = w * w, w.sum()
+        return total, (square * total).sum()
+
+    for _ in range(2):
+        w.grad = None
+        sum(f(w)).backward()
+        assert w.grad.tolist() == [1 + 2 * 1 * 3 + 5, 1 + 2 * 2 * 3 + 5]
