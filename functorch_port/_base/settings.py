@@ -59,7 +59,7 @@ VARIABLES = {
         "programs",
         _one_of("first", "programs", "always"),
         "first, programs or always",
-        "what processes compare before each call of a compiled function: nothing but the first, programs, all inputs",
+        "what processes compare before a later call: nothing, programs, all",
     ),
     "BACKEND": Variable(
         "auto",

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import jax
 import jax.numpy as jnp
@@ -371,15 +372,15 @@ def _told(cell: Storage) -> str:
     return f"{inside.owner_of(cell) or 'a tensor'} of shape {tuple(value.shape)}"
 
 
-def name_of(k: int, cells: Sequence[Storage], names: Sequence[Any]) -> str:
-    """An input of a program, as errors name it."""
+def name_of(k: int, cells: Sequence[Storage], names: Sequence[Any]) -> Callable[[], str]:
+    """An input of a program, as errors name it. To find who holds a tensor takes long: that waits for an error."""
     if k < len(cells):
-        return _told(cells[k])
+        cell = ref(cells[k])
+        return lambda: "an argument" if (held := cell()) is None else _told(held)
     name = names[k - len(cells)]
     found = name[1] if isinstance(name, tuple) and len(name) > 1 else None
-    if found is None:
-        return "a number"
-    return f"argument {found}" if isinstance(found, int) else f"the number {found!r}"
+    told = f"argument {found}" if isinstance(found, int) else f"the number {found!r}"
+    return lambda: "a number" if found is None else told
 
 
 def _used(jaxpr: Any, live: Sequence[bool]) -> list[int]:

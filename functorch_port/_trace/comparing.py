@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any
 
@@ -23,10 +23,10 @@ class Flags:
     """What of it differed: flags of each call, read some calls later, so that none waits for them.
 
     Args:
-        names: of what is compared.
+        names: give those of what is compared.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[Callable[[], str]]) -> None:
         self.names = names
         self._latest: list[Any] = []
 
@@ -48,10 +48,11 @@ class Flags:
             when = (
                 f"{behind} calls of a compiled function ago" if behind else "in a call of a compiled function"
             )
+            told = ", ".join(name() for name in compress(self.names, found))
             raise ValueError(
-                f"{when} this was not the same in all processes: {', '.join(compress(self.names, found))}. It has to "
-                "be, as they compute together, and what they have computed since then differs. If it is the batch of "
-                "each process, make it global before the call with DTensor.from_local(x, mesh, [Shard(0)])"
+                f"{when} this was not the same in all processes: {told}. It has to be, as they compute together, and "
+                "what they have computed since then differs. If it is the batch of each process, make it global before "
+                "the call with DTensor.from_local(x, mesh, [Shard(0)])"
             )
 
 

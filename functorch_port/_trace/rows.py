@@ -46,7 +46,7 @@ class Rows:
         outs: Sequence[str] = (),
         order: Sequence[int] = (),
         text: str = "",
-        shared: dict[int, str] | None = None,
+        shared: dict[int, Callable[[], str]] | None = None,
         flag: int = -1,
         shardings: Sequence[NamedSharding] | None = None,
         meets: bool = True,
@@ -73,7 +73,7 @@ class Rows:
         is_new = agreement.compare(self.text, sizes_meet or (self.meets and when != "first"))
         if is_new or when == "always":
             of = "{}, of a compiled function".format
-            agreement.check({of(name): [values[k - start]] for k, name in self.shared.items()})
+            agreement.check({of(name()): [values[k - start]] for k, name in self.shared.items()})
         return found
 
     def entered(self, value: Any, kind: str) -> Any:

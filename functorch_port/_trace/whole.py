@@ -33,7 +33,7 @@ class Whole:
         own: the inputs that a process has for itself, with their names.
     """
 
-    def __init__(self, mesh: Mesh, outs: Sequence[int], own: dict[int, str]) -> None:
+    def __init__(self, mesh: Mesh, outs: Sequence[int], own: dict[int, Callable[[], str]]) -> None:
         self.mesh, self.outs, self.own = mesh, outs, own
         self.everywhere = NamedSharding(mesh, PartitionSpec())
         self.alike, self.flags = together.Alike(), Flags([*own.values()])
@@ -41,7 +41,7 @@ class Whole:
     def moved(self, ins: Sequence[int], draws: int, outs: Sequence[int]) -> Whole:
         """The same for other orders of inputs and outputs, of which these list the numbers, and draws at the end."""
         own = {k: self.own[i] for k, i in enumerate(ins) if i in self.own}
-        own |= {len(ins) + k: "random numbers" for k in range(draws)}
+        own |= {len(ins) + k: lambda: "random numbers" for k in range(draws)}
         return Whole(self.mesh, [k for k, i in enumerate(outs) if i in self.outs], own)
 
     def compared(self, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,7 +101,9 @@ def whole_of(
     start = len(cells) + len(names)
     own = {k: name_of(k, cells, names) for k in range(start) if k >= len(cells) or is_own(cells[k])}
     own |= {
-        k: "an argument" for k, i in enumerate(arrays, start) if not meshes.is_global(arguments.leaves[i])
+        k: lambda: "an argument"
+        for k, i in enumerate(arrays, start)
+        if not meshes.is_global(arguments.leaves[i])
     }
     left = {*shared, *(i for stage in draft.stages for i in stage.residuals)}
     return Whole(mesh, sorted(outs - left), own)
