@@ -18,6 +18,7 @@ from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 import functorch_port as ft
 from functorch_port._array.donation import Donating
 from functorch_port._base import settings
+from functorch_port._base.tuning import tuning
 from functorch_port.optim import functional
 from functorch_port.optim.sgd import sgd
 
@@ -70,6 +71,8 @@ def test_options(options, dtype):
 
 def test_most_trajectories_are_equal_to_the_bit():
     """The rule is ordered so that XLA's multiply-adds fall where PyTorch's do; only a negated gradient may differ."""
+    if tuning.numpy_elements and not settings.get("KERNELS"):
+        pytest.skip("numpy rounds a product and its sum apart")
     for options in OPTIONS:
         if not options["maximize"]:
             theirs, ours = _trajectory(torch, options)[0], _trajectory(ft, options)[0]
