@@ -242,6 +242,7 @@ def test_a_compiled_function_is_traced_again_for_another_placement(mesh: Mesh, g
 def test_a_compiled_step_on_a_mesh_calls_little_python(mesh: Mesh, monkeypatch: Any) -> None:
     """A call of Python for each tensor that it writes, and some for the step."""
     monkeypatch.setattr(tracing, "others", lambda: False)  # the threads of other tests
+    monkeypatch.setattr(placed, "several", False)  # and their meshes of TPUs in several processes
     net = nn.Sequential(*(nn.Linear(8, 8) for _ in range(8)))
     shard(net, {}, mesh)
     opt = ft.optim.AdamW(net.parameters(), 0.01)
