@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from .._base import agreement, memory, meshes
 from .._base.tuning import tuning
@@ -295,7 +295,7 @@ def made_auto(sharding: Any) -> NamedSharding:
     """A sharding of a mesh whose axes are all of the type Auto, as programs have them here."""
     if not isinstance(sharding, NamedSharding):
         raise TypeError(f"a tensor is placed by a NamedSharding, not by {type(sharding).__name__}")
-    if all(kind == AxisType.Auto for kind in sharding.mesh.axis_types):
+    if meshes.is_auto(sharding.mesh):
         return sharding
     mesh = meshes.mesh_of(sharding.mesh.devices, sharding.mesh.axis_names)
     return NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)

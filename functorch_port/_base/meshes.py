@@ -15,8 +15,8 @@ from .bounded import Bounded
 from .tuning import tuning
 
 __all__ = [
-    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "described", "elsewhere", "is_global", "is_here",
-    "joined", "made_whole", "mesh_in", "mesh_of", "mixed", "of_processes", "spec_of", "unnamed", "within",
+    "INCOMPATIBLE", "OWN", "PROCESS", "axes_of", "by_process", "described", "elsewhere", "is_auto", "is_global",
+    "is_here", "joined", "made_whole", "mesh_in", "mesh_of", "mixed", "of_processes", "spec_of", "unnamed", "within",
 ]  # fmt: skip
 
 #: the axes of `of_processes`
@@ -49,6 +49,11 @@ def spec_of(axes: Iterable[Sequence[str]]) -> PartitionSpec:
     while entries and entries[-1] is None:
         entries.pop()
     return PartitionSpec(*entries)
+
+
+def is_auto(mesh: Any) -> bool:
+    """Whether all axes of a mesh are of the type Auto."""
+    return all(kind == AxisType.Auto for kind in mesh.axis_types)
 
 
 def by_process(devices: Iterable[Any]) -> np.ndarray:

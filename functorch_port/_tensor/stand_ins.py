@@ -57,18 +57,20 @@ state = _Thread()
 
 
 @contextmanager
-def put(swap: Swap, tensors: Sequence[Any]) -> Iterator[None]:
-    """Have the tables hold these tensors."""
+def put(swap: Swap, tensors: Sequence[Any]) -> Iterator[list[Any]]:
+    """Have the tables hold these tensors; gives a list, in which is after the block what they held at its end."""
     if tracing.overlay:  # which notes what the modules hold outside of this
         for module in swap.modules:
             tracing.overlay.note_stateful(module)
     before = swap.now()
+    after = list(tensors)
     state.swaps.append((swap, before))
     try:
         swap.set(tensors)
-        yield
+        yield after
     finally:
         state.swaps.pop()
+        after[:] = swap.now()
         swap.set(before)
 
 

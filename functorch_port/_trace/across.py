@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -28,11 +28,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._array import placed
 from .._array.storage import Storage
-from .._base import agreement, inside, meshes, settings
+from .._base import agreement, inside, meshes
 from .._base.jaxprs import is_literal, pruned, uses, walk
 from .._base.meshes import OWN, PROCESS
 from .._tensor.tensor import Tensor
-from .comparing import digest
+from .comparing import differ_in_sum
 from .crossings import ENTER, PART
 from .places import Arguments
 from .rows import Rows, StageRows, axes_of, batched, mapped, of_parts
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .draft import Draft
     from .overlay import Overlay
 
-__all__ = ["Across", "agree", "name_of", "of_all", "order_of", "text_of"]
+__all__ = ["INPUTS", "Across", "name_of", "of_all", "order_of", "text_of"]
 
 #: what has the same result in all processes
 _REDUCED = frozenset({"psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant"})
@@ -97,26 +97,8 @@ def text_of(jaxpr: Any) -> str:
     return _text(jaxpr.replace(jaxpr=needed), [k for k, is_used in enumerate(live) if is_used], set())
 
 
-def agree(text: str, own: Iterable[Any], compares: bool) -> None:
-    """Compare what the processes run together, and what each has for itself in it: they have to be the same in all.
-
-    Args:
-        text: the program, by `text_of`.
-        own: inputs, which are looked at before the first call of the program.
-        compares: whether the program compares them itself.
-
-    Raises:
-        RuntimeError: the programs are not.
-        ValueError: the inputs are not.
-    """
-    when = settings.get("AGREE")
-    is_new = agreement.compare(text, when != "first")
-    if is_new or when == "always" or not compares:
-        values = sorted(map(np.asarray, own), key=lambda array: agreement.digest([array]))
-        agreement.check({_INPUTS: values} if values else {})
-
-
-_INPUTS = (
+#: what a process has for itself in a program of all, where that is compared
+INPUTS = (
     "what is of one process among the inputs of a compiled function that computes with tensors of all (a number, as "
     "lr; or a batch: make it global before the call with DTensor.from_local(x, mesh, [Shard(0)]), or call "
     "DistributedDataParallel's module): it"
@@ -459,7 +441,7 @@ def _spread(
         return [found[i] for i in at]
 
     def differ(*values: Any) -> list[Any]:
-        return [_differ(values[:-1], values[-1], mesh.shape[PROCESS], kind)]
+        return [differ_in_sum(values[:-1], values[-1], mesh.shape[PROCESS], kind)]
 
     # that of the gradients: then XLA adds all up in one piece
     kind = jnp.result_type(
@@ -489,15 +471,6 @@ def _spread(
     ins, count = traced.jaxpr.invars, len(draws)
     jaxpr = traced.jaxpr.replace(constvars=[*ins[:count], *traced.jaxpr.constvars], invars=ins[count:])
     return ClosedJaxpr(jaxpr, [*(stand_ins[id(closed.consts[i])] for i in draws), *traced.consts])
-
-
-def _differ(values: Sequence[Any], index: Any, count: int, kind: Any) -> Any:
-    """Which values differ between the processes: their digests meet in a sum, each in a place of its own."""
-    own = jnp.stack([digest(v) for v in values])
-    halves = jnp.stack([own >> 16, own & 0xFFFF]).astype(kind)  # which a float32 has exactly
-    here = (jnp.arange(count) == index)[:, None, None]
-    rows = lax.psum(jnp.where(here, halves, jnp.zeros_like(halves)), PROCESS)
-    return (rows != rows[0]).any((0, 1))
 
 
 def _tensor(kind: str, what: Any, arguments: Arguments) -> Tensor:

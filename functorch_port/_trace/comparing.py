@@ -1,8 +1,10 @@
-"""What a program takes that is to be the same in all processes: it compares that itself, at every call."""
+"""What is to be the same in all processes: the programs and, before its first call, inputs of one are compared between
+the hosts; at every call a program compares them itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -11,12 +13,39 @@ import numpy as np
 from jax import lax
 
 from .._array import together
-from .._base import memory
+from .._base import agreement, memory, settings
+from .._base.meshes import PROCESS
 
-__all__ = ["Flags", "digest", "differ"]
+__all__ = ["Flags", "before_call", "differ", "differ_in_sum"]
 
 #: so many calls may run at a time before the flag of the first is waited for, where they need not come one by one
 _BEHIND = 2
+
+
+def before_call(
+    text: str,
+    inputs: Callable[[], Mapping[str, Sequence[Any]]],
+    meets: bool = True,
+    always: bool = False,
+    compares: bool = True,
+) -> None:
+    """Compare what the processes run together, and before its first call what each has for itself in it.
+
+    Args:
+        text: the program.
+        inputs: gives those that have to be the same in all, by what errors call them.
+        meets: whether all must run this program at every call; then it is compared at each.
+        always: whether it is, whatever the environment says.
+        compares: whether the program compares its inputs itself.
+
+    Raises:
+        RuntimeError: the programs are not the same.
+        ValueError: the inputs are not.
+    """
+    when = settings.get("AGREE")
+    is_new = agreement.compare(text, always or (meets and when != "first"))
+    if is_new or when == "always" or not compares:
+        agreement.check(inputs())
 
 
 class Flags:
@@ -56,7 +85,7 @@ class Flags:
             )
 
 
-def digest(value: Any) -> Any:
+def _digest(value: Any) -> Any:
     """32 bits, which are others if the bits of an array are, or their order."""
     if jnp.iscomplexobj(value):
         value = jnp.stack([value.real, value.imag])
@@ -76,6 +105,20 @@ def digest(value: Any) -> Any:
 
 def differ(values: Sequence[Any], axes: Any) -> Any:
     """Of which arrays the copies differ along axes, in a function on parts."""
-    own = jnp.stack([*map(digest, values)])
+    own = jnp.stack([*map(_digest, values)])
     most, least = lax.pmax(jnp.stack([own, ~own]), axes)
     return most != ~least
+
+
+def differ_in_sum(values: Sequence[Any], index: Any, count: int, kind: Any) -> Any:
+    """The same by a sum, in which each process has a place of its own: XLA makes one with that of gradients of it.
+
+    Args:
+        index, count: the number of the process, and of all.
+        kind: the dtype of the sum, a float32 or wider.
+    """
+    own = jnp.stack([*map(_digest, values)])
+    halves = jnp.stack([own >> 16, own & 0xFFFF]).astype(kind)  # which a float32 has exactly
+    here = (jnp.arange(count) == index)[:, None, None]
+    rows = lax.psum(jnp.where(here, halves, jnp.zeros_like(halves)), PROCESS)
+    return (rows != rows[0]).any((0, 1))

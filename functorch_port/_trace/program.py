@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .._array import placed, tracing
 from .._array.donation import lent
 from .._array.placed import is_shared
 from .._array.value import OTHERS, arrays_of
-from .._base import meshes
+from .._base import agreement, meshes
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
-from .across import agree, text_of
+from .across import INPUTS, text_of
+from .comparing import before_call
 from .effects import Effects, FirstCall, Undo
 from .ends import Ends
 from .executable import Executable
@@ -176,23 +179,32 @@ class Program:
         it together. But if it only takes tensors, which are the same in all, and writes to none of them, this process
         runs it for itself.
         """
+        whole = self.whole
+        if (
+            whole is None
+            and not self._writes_to_all(donated, leaves)
+            and (own := own_copies(kept)) is not None
+        ):
+            return donated, own
+        if not self._text:
+            self._text = text_of(self.executable.jaxpr)
+
+        def inputs() -> dict[str, list[Any]]:
+            values = [np.asarray(v) for v in (*donated, *kept) if not meshes.is_global(v)]
+            values += [np.asarray(env[name]) for name in self.inputs.numbers.inputs]
+            return {INPUTS: sorted(values, key=lambda v: agreement.digest([v]))} if values else {}
+
+        before_call(self._text, inputs, compares=whole is not None)
+        return (donated, kept) if whole is None else (whole.enter(donated), whole.enter(kept))
+
+    def _writes_to_all(self, donated: list[Any], leaves: Sequence[Any]) -> bool:
+        """Whether what is on the devices of all is written to."""
         effects = self.effects
         targets = [target for writes in effects.grads or () for target, _ in writes]
         targets += [i for i, _, _ in effects.args]
         written = [(leaves[t] if t.__class__ is int else t)._storage for t in targets]
-        is_shared_by_all = any(map(is_shared, (*written, *(cell for cell, _, _ in effects.cells))))
-        if self.whole is None and not is_shared_by_all and not any(map(meshes.is_global, donated)):
-            own = own_copies(kept)
-            if own is not None:
-                return donated, own
-        if not self._text:
-            self._text = text_of(self.executable.jaxpr)
-        own = [value for value in (*donated, *kept) if not meshes.is_global(value)]
-        numbers = [env[name] for name in self.inputs.numbers.inputs]
-        agree(self._text, [*own, *numbers], compares=self.whole is not None)
-        if self.whole is None:
-            return donated, kept
-        return self.whole.enter(donated), self.whole.enter(kept)
+        cells = (*written, *(cell for cell, _, _ in effects.cells))
+        return any(map(is_shared, cells)) or any(map(meshes.is_global, donated))
 
     def _refusal(self, outs: Sequence[Any], given: tuple[Sequence[Any], Sequence[Any]]) -> Exception | None:
         """The error of a check that failed. The program then gave back what it was given for good, as it was."""

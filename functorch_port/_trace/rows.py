@@ -14,10 +14,10 @@ from jax.extend.core import Var, jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._array import together, tracing
-from .._base import agreement, memory, meshes, settings
+from .._base import memory, meshes
 from .._base.jaxprs import is_literal
 from .._base.meshes import PROCESS
-from .comparing import Flags
+from .comparing import Flags, before_call
 
 __all__ = ["Rows", "StageRows", "axes_of", "batched", "mapped", "of_parts", "own_copies"]
 
@@ -68,12 +68,10 @@ class Rows:
     def enter(self, values: Sequence[Any], start: int) -> list[Any]:
         """Inputs of the program, those from ``start`` on, for values of a call."""
         found = [self.entered(v, kind) for v, kind in zip(values, self.ins[start:], strict=True)]
-        when = settings.get("AGREE")
-        sizes_meet = self.shardings is not None
-        is_new = agreement.compare(self.text, sizes_meet or (self.meets and when != "first"))
-        if is_new or when == "always":
-            of = "{}, of a compiled function".format
-            agreement.check({of(name()): [values[k - start]] for k, name in self.shared.items()})
+        named = lambda: {
+            f"{name()}, of a compiled function": [values[k - start]] for k, name in self.shared.items()
+        }
+        before_call(self.text, named, self.meets, always=self.shardings is not None)  # with these sizes meet
         return found
 
     def entered(self, value: Any, kind: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh
+from jax.sharding import Mesh
 
 from .._array import placed
 from .._base import agreement, meshes
@@ -371,7 +371,7 @@ def current_mesh() -> DeviceMesh:
         ) from error
     if mesh.empty:
         raise RuntimeError("No device mesh is currently active!")
-    if any(kind != AxisType.Auto for kind in mesh.axis_types):
+    if not meshes.is_auto(mesh):
         raise RuntimeError(
             "jax.set_mesh has set a mesh with Explicit axes, which have JAX refuse what it cannot infer: use "
             "`with use_mesh(mesh):` of functorch_port.distributed.sharding in its place, or make the mesh with "

@@ -204,7 +204,6 @@ class _Frame:
         self.context = context
         self.check = check
         now = contexts.state
-        self.around = now.around
         self.contexts = {"parts": now.parts, "joined": now.joined, "around": now.around}
         self.random = _Random() if preserve else None
         self.autocast = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
@@ -263,8 +262,8 @@ class _Frame:
             stack.enter_context(saved.without_hooks())
             stack.enter_context(state.having(within=True, waits=waits))
             stack.enter_context(contexts.state.having(**self.contexts))
-            if self.around is not None:
-                stack.enter_context(self.around())
+            if contexts.state.around is not None:
+                stack.enter_context(contexts.state.around())
             since = Node(()).seq
             result = self.function(*args, **kwargs)
         return _recorded(result, since)

@@ -255,13 +255,10 @@ class Unit:
         swap = stand_ins.Swap(self.members, [(table, name) for table, name, _ in before])
         after: list[Any] = []
         try:
-            with stand_ins.put(swap, standing):
-                try:
-                    yield made
-                finally:
-                    after = swap.now()
+            with stand_ins.put(swap, standing) as after:
+                yield made
         finally:
-            for (table, name), put, now in zip(swap.slots, standing, after, strict=True):
+            for (table, name), put, now in zip(swap.slots, standing, after):
                 if now is not put:  # what the module has put there itself stays
                     table[name] = now
 

@@ -42,9 +42,13 @@ __all__ = [
 _constrain = Op(ops["_constrain"])
 
 
+def _declared(tensor: Tensor) -> NamedSharding | None:
+    return sharding_of(tensor._storage) if tensor._view is None else None
+
+
 def found_sharding(tensor: Tensor) -> NamedSharding | None:
     """How a tensor lies on a mesh: as it was declared, or as the program that computed it has left it."""
-    declared = sharding_of(tensor._storage) if tensor._view is None else None
+    declared = _declared(tensor)
     if declared is not None:
         return declared
     value = tensor._look()
@@ -166,7 +170,7 @@ class _Kind(type):
         sharding = found_sharding(thing) if isinstance(thing, Tensor) else None
         if sharding is None or not sharding.is_fully_replicated:
             return sharding is not None
-        return thing._view is None and sharding_of(thing._storage) is not None
+        return _declared(thing) is not None
 
 
 class DTensor(metaclass=_Kind):
