@@ -187,6 +187,36 @@ def default_group() -> ProcessGroup:
     return GroupMember.WORLD
 
 
+class _Elsewhere(_connection.Connection):
+    """Of a process that knows the job and takes no part in it."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            "a worker of a DataLoader knows its rank, but it cannot communicate: call collectives in the process that "
+            "has the loader"
+        )
+
+    exchange = hello = name = _refuse
+    store = base = property(_refuse)  # type: ignore[assignment]
+
+
+def described() -> Any:
+    """What `be_in` needs to know of the group of all processes; None if there is none."""
+    world = GroupMember.WORLD
+    if world is None:
+        return None
+    return world._connection.rank, world._ranks, world.group_name, world._backend, world._timeout
+
+
+def be_in(world: Any) -> None:
+    """Answer for a rank as the process does whose `described` was given."""
+    rank, ranks, name, backend, timeout = world
+    GroupMember.WORLD = ProcessGroup(_Elsewhere(rank, len(ranks)), ranks, name, backend, timeout)
+
+
 def is_outside(group: Any) -> bool:
     return isinstance(group, int) and group == GroupMember.NON_GROUP_MEMBER
 

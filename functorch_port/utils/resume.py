@@ -20,7 +20,7 @@ from functorch_port.serialization import load, save
 from functorch_port.utils._pytree import tree_leaves, tree_map
 from functorch_port.utils.data import DataLoader
 from functorch_port.utils.data._position import Position
-from functorch_port.utils.data._utils.worker import RandomState
+from functorch_port.utils.data._utils.random_state import RandomState
 
 __all__ = ["Checkpoints"]
 

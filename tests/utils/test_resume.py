@@ -272,7 +272,7 @@ LOADERS = {
     "shuffled": lambda g: DataLoader(TensorDataset(ft.arange(13)), 3, shuffle=True),
     "a generator": lambda g: DataLoader(range(13), 3, shuffle=True, generator=g),
     "workers": lambda g: DataLoader(Rows(), 2, shuffle=True, num_workers=2),
-    "workers and a generator": lambda g: DataLoader(range(13), 2, shuffle=True, num_workers=3, generator=g),
+    "workers and a generator": lambda g: DataLoader(range(13), 2, shuffle=True, num_workers=2, generator=g),
     "errors": lambda g: DataLoader(Rows(), 2, shuffle=True),
     "with replacement": lambda g: DataLoader(
         range(40), 3, sampler=sampler("RandomSampler", range(40), True, 70, generator=g)

@@ -1,5 +1,6 @@
 """Datasets, samplers and the data loader (``torch.utils.data``)."""
 
+from functorch_port.utils.data._prefetch import prefetch_to_device as prefetch_to_device
 from functorch_port.utils.data._utils.collate import default_collate as default_collate
 from functorch_port.utils.data._utils.collate import default_convert as default_convert
 from functorch_port.utils.data._utils.worker import get_worker_info as get_worker_info
@@ -40,5 +41,6 @@ __all__ = [
     "default_collate",
     "default_convert",
     "get_worker_info",
+    "prefetch_to_device",
     "random_split",
 ]

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from functorch_port._random.generator import Generator
-from functorch_port.utils.data._utils.worker import RandomState
+from functorch_port.utils.data._utils.random_state import RandomState
 
 __all__ = ["Position"]
 
@@ -64,14 +64,23 @@ class Position:
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
-        """The random states at the start of the pass and now, and the number of batches done."""
+        """The random states at the start of the pass and now, and the number of batches done.
+
+        Raises:
+            NotImplementedError: `prefetch_to_device` has taken batches ahead that no worker has loaded.
+        """
         now, iterator = RandomState(self._generators()), self._iterator()
         if self._goes_on is not None:  # not resumed yet
             began, count, now = self._goes_on
-        elif iterator is None or iterator._ended or self._began is None:
+        elif iterator is None or self._began is None or (iterator._ended and not iterator._num_ahead):
             return {"began": None, "batches": 0, "now": now.plain()}
         else:
-            began, count = self._began, iterator._num_yielded + iterator._num_failed
+            began, count = self._began, iterator._num_yielded + iterator._num_failed - iterator._num_ahead
+            if iterator._num_ahead and not self._loader.num_workers:
+                raise NotImplementedError(
+                    "the position of a DataLoader(num_workers=0) under prefetch_to_device cannot be saved within a "
+                    "pass, as loading ahead may have drawn random numbers in this process; use num_workers=1"
+                )
         return {"began": began.plain(), "batches": count, "now": now.plain()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,29 +1,29 @@
-"""`DataLoader`: loads batches of a dataset in one process, in PyTorch's order for a given seed."""
+"""`DataLoader`: loads batches of a dataset, by worker processes if asked to, in PyTorch's order for a given seed."""
 
 from __future__ import annotations
 
-import functools
 import multiprocessing
+import os
 import warnings
-from collections import deque
+import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import connection
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
 import jax
-import numpy as np
 
 from functorch_port._random.generator import Generator
-from functorch_port._tensor.tensor import Tensor
-from functorch_port.utils.data._arrays import taken
-from functorch_port.utils.data._copies import copies
 from functorch_port.utils.data._position import Position
-from functorch_port.utils.data._utils import collate as _collate
+from functorch_port.utils.data._utils.channel import Parcel
 from functorch_port.utils.data._utils.collate import default_collate as default_collate
 from functorch_port.utils.data._utils.collate import default_convert as default_convert
-from functorch_port.utils.data._utils.worker import ENDED, Failure, Worker, WorkerInfo
+from functorch_port.utils.data._utils.fetch import IterableFetcher, MapFetcher
+from functorch_port.utils.data._utils.processes import Process, start
+from functorch_port.utils.data._utils.worker import Ended, Failure, Job, Resume
 from functorch_port.utils.data._utils.worker import get_worker_info as get_worker_info
-from functorch_port.utils.data.dataset import Dataset, IterableDataset, Subset, TensorDataset
+from functorch_port.utils.data.dataset import Dataset, IterableDataset
 from functorch_port.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -37,7 +37,6 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 T = TypeVar("T", covariant=True)
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
-_told_about_workers = False
 
 
 class _DatasetKind:
@@ -56,15 +55,17 @@ class _InfiniteConstantSampler(Sampler):
 class DataLoader(Generic[T]):
     """An iterable over batches of a dataset.
 
-    All batches are loaded in the calling process. With ``num_workers > 0`` the workers take turns in this process, as a
-    warning says once. Each worker has its own seed and its own copies of the dataset, ``collate_fn`` and
-    ``worker_init_fn``, so that augmentation and stateful datasets give PyTorch's batches. Attributes of modules and
-    classes, and variables of closures, are not copied. A worker sets the random states of the process while it works,
-    so other threads should not draw from the default generators at that time.
+    With ``num_workers > 0`` as many processes load batches ahead, each with its own seed, as in PyTorch. They are fresh
+    processes, as JAX does not survive a fork, but start as fast as forked ones (the first takes a second). The dataset,
+    ``collate_fn`` and ``worker_init_fn`` are sent to them: lambdas and what is defined in a script, too, and no
+    ``if __name__ == "__main__"`` is needed. Arrays come back through shared memory. In a worker all tensors are on the
+    CPU and in numpy, so nothing is compiled there. A worker knows the environment, the working directory, the default
+    dtype and the rank, but not what a program has changed in other modules.
 
-    An exception in a worker is raised in place of its batch, with the same type and the worker's traceback as message.
-    Iteration may continue after it. With the default collate function, a batch of a ``TensorDataset`` (or a ``Subset``
-    of one) is a single indexing operation.
+    An exception in a worker is raised in place of its batch, with the same type and the worker's traceback as message,
+    and iteration may continue after it. A worker that is killed is an error at once. Workers end with their iterator,
+    and with the process, however it ends. With the default collate function, a batch of a ``TensorDataset`` (or a
+    ``Subset`` of one) is a single indexing operation.
 
     Args:
         dataset: a map-style or iterable-style dataset, or anything with ``__getitem__`` and ``__len__``.
@@ -73,22 +74,25 @@ class DataLoader(Generic[T]):
         sampler: an iterable of indices that determines the order, in place of ``shuffle``.
         batch_sampler: an iterable of lists of indices, in place of ``batch_size``, ``shuffle``, ``sampler`` and
             ``drop_last``.
-        num_workers: the number of workers; see above.
+        num_workers: the number of worker processes; 0 loads in this process.
         collate_fn: a function from a list of samples to a batch. Default: ``default_collate``, or ``default_convert``
             without batching.
-        pin_memory: accepted and ignored; JAX stages transfers itself.
+        pin_memory: accepted and ignored; JAX stages transfers itself. See `prefetch_to_device`.
         drop_last: drop a smaller last batch.
-        timeout: ignored with workers, as none is waited for; must be 0 without workers.
+        timeout: seconds to wait for a batch of a worker at most; 0 waits for ever.
         worker_init_fn: a function that is called in each new worker with its number.
-        multiprocessing_context: checked and ignored.
+        multiprocessing_context: "spawn" or "forkserver", or such a context of `multiprocessing`: workers are fresh
+            processes with any. "fork" warns of that.
         generator: the generator of the order and the workers' seeds. Default: the default generator.
-        prefetch_factor: the number of batches per worker whose indices are drawn ahead. Default: 2 with workers.
+        prefetch_factor: batches per worker that are asked for ahead. Default: 2 with workers.
         persistent_workers: keep the workers, with their datasets and random states, from pass to pass.
-        pin_memory_device, in_order: accepted and ignored.
+        pin_memory_device: accepted and ignored.
+        in_order: with False, batches of workers come as they are ready.
 
     Raises:
         ValueError: if options are mutually exclusive or out of range.
-        NotImplementedError: with workers, if the dataset holds a generator, which cannot be copied.
+        TypeError: from iteration, if the dataset or a function cannot be sent to workers.
+        RuntimeError: from iteration, if a worker has ended, or a batch has not come in time.
 
     Example:
         >>> import functorch_port as torch
@@ -170,11 +174,12 @@ class DataLoader(Generic[T]):
         self.persistent_workers = persistent_workers
         self._initialized = True
         self._IterableDataset_len_called: int | None = None
+        _warn_of_many_workers(num_workers)
         self._iterator = None
 
     @property
     def multiprocessing_context(self) -> Any:
-        """The multiprocessing context; not used, as there are no worker processes."""
+        """The multiprocessing context, which was checked: every worker is a fresh process."""
         return self._context
 
     @multiprocessing_context.setter
@@ -197,14 +202,16 @@ class DataLoader(Generic[T]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _get_iterator(self) -> _BaseDataLoaderIter:
-        return _WorkersIter(self) if self.num_workers else _SingleProcessDataLoaderIter(self)
+        return (
+            _MultiProcessingDataLoaderIter(self) if self.num_workers else _SingleProcessDataLoaderIter(self)
+        )
 
     def __iter__(self) -> _BaseDataLoaderIter:
         if self._position is not None:
             return self._position.begin()
         if not (self.persistent_workers and self.num_workers):
             return self._get_iterator()
-        if self._iterator is None:
+        if self._iterator is None or not self._iterator._goes_on():
             self._iterator = self._get_iterator()
         else:
             self._iterator._reset(self)
@@ -274,89 +281,37 @@ def _checked_context(context: Any, num_workers: int) -> BaseContext:
                 f"multiprocessing_context option should specify a valid start method in {methods!r}, "
                 f"but got multiprocessing_context={context!r}"
             )
-        return multiprocessing.get_context(context)
-    if not isinstance(context, BaseContext):
+        context = multiprocessing.get_context(context)
+    elif not isinstance(context, BaseContext):
         raise TypeError(
             "multiprocessing_context option should be a valid context object or a string specifying the "
             f"start method, but got multiprocessing_context={context}"
         )
+    if context.get_start_method(allow_none=True) == "fork":
+        warnings.warn(
+            "DataLoader(multiprocessing_context='fork'): JAX does not survive a fork, so workers are fresh processes; "
+            "they get the dataset, but not what else is in this process",
+            stacklevel=4,
+        )
     return context
+
+
+def _warn_of_many_workers(num_workers: int) -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if num_workers > cores:
+        warnings.warn(
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker "
+            f"in current system is {cores}, which is smaller than what this DataLoader is going to create. Please be "
+            "aware that excessive worker creation might get DataLoader running slow or even freeze, lower the worker "
+            "number to avoid potential slowness/freeze if necessary.",
+            stacklevel=3,
+        )
 
 
 def _default_sampler(dataset: Any, iterable: bool, shuffle: bool, generator: Generator | None) -> Sampler:
     if iterable:
         return _InfiniteConstantSampler()
     return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
-
-
-# Fetchers: from the indices of a batch to the batch.
-
-
-class _MapFetcher:
-    def __init__(self, dataset: Any, batched: bool, collate_fn: Callable, drop_last: bool) -> None:
-        self.dataset = dataset
-        self.batched = batched
-        self.collate_fn = collate_fn
-
-    def fetch(self, index: Any) -> Any:
-        if not self.batched:
-            return self.collate_fn(self.dataset[index])
-        if self.collate_fn is default_collate:
-            batch = _tensor_batch(self.dataset, index)
-            if batch is not None:
-                return batch
-        items = getattr(self.dataset, "__getitems__", None)
-        return self.collate_fn(items(index) if items else [self.dataset[i] for i in index])
-
-
-def _is_index(kind: type) -> bool:
-    return kind is not bool and issubclass(kind, int | np.integer)
-
-
-def _tensor_batch(dataset: Any, indices: Any) -> list[Tensor] | None:
-    """The collated batch of a ``TensorDataset`` with one indexing per tensor; None for other datasets."""
-    while type(dataset) is Subset:
-        try:
-            indices = [dataset.indices[i] for i in indices]
-        except (TypeError, LookupError):
-            return None
-        dataset = dataset.dataset
-    if type(dataset) is not TensorDataset or not all(map(_is_index, set(map(type, indices)))):
-        return None
-    if _collate.default_collate_fn_map.get(Tensor) is not _collate.collate_tensor_fn:
-        return None
-    rows = np.array(indices, dtype=np.int64)
-    try:
-        batch = [taken(tensor, rows) for tensor in dataset.tensors]
-    except IndexError:
-        return None  # indexing sample by sample raises PyTorch's error
-    found = [tensor for tensor in batch if tensor is not None]
-    return found if rows.size and len(found) == len(batch) else None
-
-
-class _IterableFetcher:
-    def __init__(self, dataset: Any, batched: bool, collate_fn: Callable, drop_last: bool) -> None:
-        self.samples = iter(dataset)
-        self.batched = batched
-        self.collate_fn = collate_fn
-        self.drop_last = drop_last
-        self.ended = False
-
-    def fetch(self, index: Any) -> Any:
-        if self.ended:
-            raise StopIteration
-        if not self.batched:
-            return self.collate_fn(next(self.samples))
-        batch = [sample for _, sample in zip(index, self.samples)]
-        self.ended = len(batch) < len(index)
-        if not batch or (self.drop_last and self.ended):
-            raise StopIteration
-        return self.collate_fn(batch)
-
-
-def _fetcher(loader: DataLoader, dataset: Any, collate_fn: Callable) -> _MapFetcher | _IterableFetcher:
-    kind = _IterableFetcher if loader._dataset_kind == _DatasetKind.Iterable else _MapFetcher
-    return kind(dataset, loader._auto_collation, collate_fn, loader.drop_last)
 
 
 # Iterators: one pass over a loader.
@@ -375,12 +330,16 @@ class _BaseDataLoaderIter:
 
     def _reset(self, loader: DataLoader) -> None:
         self._sampler_iter = iter(self._index_sampler)
-        self._num_yielded = self._num_failed = 0
+        self._num_yielded = self._num_failed = self._num_ahead = 0
         self._ended = False
         self._announced = loader._IterableDataset_len_called
 
     def __iter__(self) -> _BaseDataLoaderIter:
         return self
+
+    def _goes_on(self) -> bool:
+        """Whether another pass may start with it."""
+        return True
 
     def _next_index(self) -> Any:
         return next(self._sampler_iter)
@@ -459,45 +418,79 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         super().__init__(loader)
         if loader.timeout != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
-        self._fetcher = _fetcher(loader, loader.dataset, loader.collate_fn)
+        kind = IterableFetcher if self._counted else MapFetcher
+        self._fetcher = kind(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
 
     def _next_data(self) -> Any:
         return self._fetcher.fetch(self._next_index())
 
 
-class _WorkersIter(_BaseDataLoaderIter):
-    """Iterates over the batches of the workers in PyTorch's order; each is loaded on demand."""
+class _Task:
+    """A batch that a worker is to load.
+
+    Attributes:
+        worker: its position.
+        result: ``[batch]`` once it has come; None before.
+    """
+
+    __slots__ = ("result", "worker")
+
+    def __init__(self, worker: int) -> None:
+        self.worker = worker
+        self.result: list[Any] | None = None
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """Iterates over the batches of worker processes, in the order of their indices."""
 
     def __init__(self, loader: DataLoader) -> None:
-        _tell_about_workers()
         super().__init__(loader)
         if not loader.prefetch_factor:
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
-        self._prefetch = loader.prefetch_factor * loader.num_workers
-        parts = copies((loader.dataset, loader.collate_fn, loader.worker_init_fn), loader.num_workers)
-        self._workers = [self._start(loader, number, *own) for number, own in enumerate(parts)]
+        self._prefetch_factor, self._in_order = loader.prefetch_factor, loader.in_order
+        self._timeout, self._persistent_workers = loader.timeout, loader.persistent_workers
+        self._broken: RuntimeError | None = None
+        self._workers = self._start(loader)
+        channels = [worker.channel for worker in self._workers]
+        self._end = weakref.finalize(self, _close, channels)
         self._sampler_iter = iter(self._index_sampler)  # started twice, as in PyTorch
         self._begin()
 
-    def _start(self, loader: DataLoader, number: int, dataset: Any, collate_fn: Any, init_fn: Any) -> Worker:
-        info = WorkerInfo(number, loader.num_workers, self._base_seed + number, dataset)
-        fetcher = functools.partial(_fetcher, loader, dataset, collate_fn)
-        return Worker(info, self._base_seed, init_fn, fetcher, self._counted)
+    def _start(self, loader: DataLoader) -> list[Process]:
+        """The worker processes."""
+        parts = loader.dataset, loader.collate_fn, loader.worker_init_fn
+        kind = IterableFetcher if self._counted else MapFetcher
+        job = Job(kind, parts, loader._auto_collation, loader.drop_last, self._base_seed, loader.num_workers)
+        with _parcel(job) as parcel:
+            workers = start(loader.num_workers, parcel.modules)
+            try:
+                for worker in workers:
+                    worker.channel.send(parcel)
+            except BaseException:
+                _close([worker.channel for worker in workers])
+                raise
+        return workers
 
     def _reset(self, loader: DataLoader) -> None:
         super()._reset(loader)
         if hasattr(self, "_workers"):
-            while self._tasks:  # a worker process would have done them
-                self._do_task()
             for worker in self._workers:
-                worker.begin()
+                worker.channel.send(Resume)
+            self._resuming = len(self._workers)
+            while self._resuming:  # until what was loaded ahead has come
+                self._receive()
             self._begin()
 
+    def _goes_on(self) -> bool:
+        return self._broken is None
+
     def _begin(self) -> None:
-        """Start a pass: draw the indices of the first batches."""
-        self._turn = 0
-        self._tasks: deque[tuple[Worker, Any]] = deque()
-        for _ in range(self._prefetch):
+        """Start a pass: ask for the first batches."""
+        self._active = [True] * self._num_workers
+        self._turn = self._sent = 0
+        self._resuming = 0
+        self._tasks: dict[int, _Task] = {}
+        for _ in range(self._prefetch_factor * self._num_workers):
             self._put_task()
 
     def _put_task(self) -> None:
@@ -505,40 +498,116 @@ class _WorkersIter(_BaseDataLoaderIter):
             index = self._next_index()
         except StopIteration:
             return
-        for _ in self._workers:
-            worker = self._workers[self._turn]
-            self._turn = (self._turn + 1) % len(self._workers)
-            if worker.active:
-                self._tasks.append((worker, index))
-                return
+        worker = self._next_worker()
+        if worker is None:
+            return
+        self._tasks[self._sent] = _Task(worker)
+        self._to(worker, (self._sent, index))
+        self._sent += 1
 
-    def _do_task(self) -> Any:
-        """Run the next task and return its batch; an interrupted task stays the next one."""
-        worker, index = self._tasks[0]
-        data = worker.fetch(index)
-        self._tasks.popleft()
-        if data is ENDED:
-            self._tasks = deque(task for task in self._tasks if task[0].active)
-        return data
+    def _next_worker(self) -> int | None:
+        """The next one in turn; if the order of batches does not matter, one that has not too much to do."""
+        busy = Counter(task.worker for task in self._tasks.values() if task.result is None)
+        for _ in self._workers:
+            worker = self._turn
+            self._turn = (self._turn + 1) % self._num_workers
+            if self._active[worker] and (self._in_order or busy[worker] < self._prefetch_factor):
+                return worker
+        return None
+
+    def _to(self, worker: int, message: Any) -> None:
+        try:
+            self._workers[worker].channel.send(message)
+        except OSError:  # it has ended, which whoever waits for its batch will see
+            pass
 
     def _next_data(self) -> Any:
-        while self._tasks:
-            data = self._do_task()
+        while True:
+            if self._broken is not None:
+                raise RuntimeError(*self._broken.args) from self._broken.__cause__
+            task = self._due()
+            if task is None:
+                if not self._persistent_workers:
+                    self._end()
+                raise StopIteration
+            result = self._tasks.pop(task).result
+            assert result is not None
             self._put_task()
-            if isinstance(data, Failure):
-                raise data.error()
-            if data is not ENDED:
-                return data
-        raise StopIteration
+            if isinstance(result[0], Failure):
+                raise result[0].error()
+            if result[0] is not Ended:
+                return result[0]
+
+    def _due(self) -> int | None:
+        """The number of the task whose result is next; None if there are no more. It waits for the result."""
+        while True:
+            for number, task in list(self._tasks.items()):
+                if task.result is not None:
+                    return number
+                if not self._active[task.worker]:
+                    del self._tasks[number]  # its stream has ended
+                elif self._in_order:
+                    break
+            if not self._tasks:
+                return None
+            self._receive()
+
+    def _receive(self) -> None:
+        """Wait for something to come from a worker, and take it."""
+        channels = {worker.channel: number for number, worker in enumerate(self._workers)}
+        ready: Any = connection.wait(channels, self._timeout or None)  # type: ignore[arg-type]
+        if not ready:
+            self._break(RuntimeError(f"DataLoader timed out after {self._timeout} seconds"))
+        for channel in ready:
+            worker = channels[channel]
+            try:
+                message = channel.receive()
+            except (EOFError, OSError):
+                self._break(self._workers[worker].error())
+            except BaseException:  # Ctrl-C: the rest of the message would be taken for the next one
+                self._break(
+                    RuntimeError("the DataLoader was interrupted: iterate over it again"), raises=False
+                )
+                raise
+            if message is Resume:
+                self._resuming -= 1
+                continue
+            number, result = message
+            if number in self._tasks:
+                self._tasks[number].result = [result]
+            if result is Ended:
+                self._active[worker] = False
+
+    def _break(self, error: RuntimeError, raises: bool = True) -> None:
+        """End the workers; whoever asks for another batch gets the error."""
+        self._broken = error
+        self._end()
+        if raises:
+            raise error from error.__cause__
 
 
-def _tell_about_workers() -> None:
-    global _told_about_workers
-    if not _told_about_workers:
-        _told_about_workers = True
-        warnings.warn(
-            "DataLoader(num_workers > 0): functorch_port starts no worker processes (JAX does not survive a "
-            "fork); the workers' batches are loaded in this process, in the same order and with the same "
-            "random numbers. Use num_workers=0 to silence this.",
-            stacklevel=5,
-        )
+def _close(channels: list[Any]) -> None:
+    """End the workers."""
+    for channel in channels:
+        channel.close()
+
+
+def _parcel(job: Job) -> Parcel:
+    try:
+        return Parcel(job)
+    except Exception as error:
+        names = ("dataset", "collate_fn", "worker_init_fn")
+        name = next((name for name, part in zip(names, job.parts) if not _is_sent(part)), "dataset")
+        raise TypeError(
+            f"DataLoader(num_workers={job.workers}): the {name} cannot be sent to worker processes: {error}. What "
+            "cannot be copied (open files, generators, locks, connections) is made in each worker: in __getitem__, "
+            "__iter__ or worker_init_fn. Or use num_workers=0, which loads in this process"
+        ) from error
+
+
+def _is_sent(part: Any) -> bool:
+    try:
+        Parcel(part).close()
+    except Exception:
+        return False
+    return True

@@ -1,24 +1,38 @@
-"""Data loading workers. A worker is not a process, but random states and a copy of the dataset.
-
-JAX does not work in forked processes, so a loader with ``num_workers > 0`` runs its workers in the main process, with
-the order, random numbers and errors of PyTorch's worker processes.
-"""
+"""What a data loading worker does, in its process."""
 
 from __future__ import annotations
 
-import contextlib
+import importlib
 import os
+import queue
 import random
+import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 import functorch_port as torch
-from functorch_port._random.generator import Generator, default_generator
+from functorch_port._base.tuning import tuning
+from functorch_port.utils.data._utils import collate
+from functorch_port.utils.data._utils.channel import Channel
+from functorch_port.utils.data._utils.fetch import Fetcher, IterableFetcher
+
+__all__ = [
+    "Ended",
+    "Failure",
+    "Job",
+    "Resume",
+    "Surroundings",
+    "WorkerInfo",
+    "get_worker_info",
+    "leave",
+    "work",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,156 +51,222 @@ class WorkerInfo:
     seed: int
     dataset: Any
     rng: Any = None
-    worker_method: str | None = "in-process"
+    worker_method: str | None = "multiprocessing"
 
 
-class _State(threading.local):
-    """The worker that runs in the calling thread."""
-
-    current: WorkerInfo | None = None
-
-
-_state = _State()
+_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Information about the worker that runs this code; None outside of a worker.
+    """Information about the worker that this process is; None outside of a worker.
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.get_worker_info
     """
-    return _state.current
+    return _info
 
 
-class RandomState:
-    """The current random states of Python, numpy and the default generator.
-
-    Args:
-        generators: further generators.
-    """
-
-    def __init__(self, generators: Iterable[Generator] = ()) -> None:
-        self.python: Any = random.getstate()
-        self.numpy: Any = np.random.get_state(legacy=False)
-        self.generators = [(g, g.__getstate__()) for g in (default_generator, *generators)]
-
-    def restore(self) -> None:
-        """Set the current states to these."""
-        random.setstate(self.python)
-        np.random.set_state(self.numpy)
-        for generator, state in self.generators:
-            generator.__setstate__(state)
-
-    def plain(self) -> dict[str, Any]:
-        """The states as numbers, strings and tensors, for a file."""
-        words = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self.numpy["state"].items()}
-        return {
-            "python": self.python,
-            "numpy": {**self.numpy, "state": words},
-            "generators": [torch.tensor(list(state), dtype=torch.uint8) for _, state in self.generators],
-        }
-
-    @classmethod
-    def of(cls, plain: dict[str, Any], generators: Iterable[Generator] = ()) -> RandomState:
-        """The states from the result of `plain`.
-
-        Raises:
-            RuntimeError: the number of generators differs.
-        """
-        self = cls(generators)
-        words = plain["numpy"]["state"].items()
-        state = {k: np.array(v, np.uint32) if isinstance(v, list) else v for k, v in words}
-        self.python, self.numpy = plain["python"], {**plain["numpy"], "state": state}
-        states = [bytes(saved.tolist()) for saved in plain["generators"]]
-        if len(states) != len(self.generators):
-            raise RuntimeError(
-                f"the checkpoint has the states of {len(states)} generators, but this run has {len(self.generators)}"
-            )
-        self.generators = [(g, saved) for (g, _), saved in zip(self.generators, states, strict=True)]
-        return self
+class Resume:
+    """In place of a task: start another pass. The worker sends it back."""
 
 
-#: the result of a worker whose iterable dataset has ended
-ENDED = object()
+class Ended:
+    """In place of a batch: the worker's stream has ended."""
 
 
-class Worker:
-    """A worker with its own random states.
+_GROUPS = "functorch_port.distributed._groups"
+_STANDARD_COLLATE = dict(collate.default_collate_fn_map)
 
-    Args:
-        info: the worker's number and dataset.
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a worker has from the process of its loader before it gets its `Job`."""
+
+    path: list[str] = field(default_factory=lambda: list(sys.path))
+    argv: list[str] = field(default_factory=lambda: list(sys.argv))
+    folder: str = field(default_factory=os.getcwd)
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    answers_torch: bool = field(default_factory=lambda: sys.modules.get("torch") is torch)
+
+    def enter(self) -> None:
+        """Make them this process's."""
+        sys.path[:], sys.argv[:] = self.path, self.argv
+        os.chdir(self.folder)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        if self.answers_torch:
+            from functorch_port import launcher
+
+            launcher.install()
+
+
+@dataclass(slots=True)
+class Job:
+    """What the workers of a loader do; the same for all.
+
+    Attributes:
+        kind: the class of fetcher.
+        parts: the dataset, the function that makes a batch, the function that sets up a worker.
+        batched, drop_last: see `Fetcher`.
         base_seed: the seed of the loader's iterator.
-        init_fn: the user's ``worker_init_fn``.
-        fetcher: a function that returns an object whose ``fetch`` gets batches from the dataset.
-        streams: whether the dataset is iterable, so that a ``StopIteration`` ends it.
+        workers: how many there are.
+        world: the process group of the loader's process, whose rank a stream may ask for.
+        dtype, filters, collated: the process's default dtype, filters of warnings, and changes to how samples of a
+            type are collated.
     """
 
-    def __init__(
-        self,
-        info: WorkerInfo,
-        base_seed: int,
-        init_fn: Callable[[int], Any] | None,
-        fetcher: Callable[[], Any],
-        streams: bool,
-    ) -> None:
-        self.info = info
-        self.active = True
-        self._make, self._streams = fetcher, streams
-        outside = RandomState()
+    kind: type[Fetcher]
+    parts: tuple[Any, Callable, Callable[[int], Any] | None]
+    batched: bool
+    drop_last: bool
+    base_seed: int
+    workers: int
+    world: Any = field(default_factory=lambda: _world())
+    dtype: Any = field(default_factory=torch.get_default_dtype)
+    filters: list[Any] = field(default_factory=lambda: list(warnings.filters))
+    collated: dict[Any, Any] = field(
+        default_factory=lambda: {
+            kind: fn
+            for kind, fn in collate.default_collate_fn_map.items()
+            if _STANDARD_COLLATE.get(kind) is not fn
+        }
+    )
+
+    def begin(self, number: int) -> None:
+        """Set up this process as worker ``number``."""
+        global _info
+        if self.world is not None:
+            importlib.import_module(_GROUPS).be_in(self.world)
+        torch.set_default_dtype(self.dtype)
+        warnings.resetwarnings()
+        warnings.filters.extend(self.filters)  # type: ignore[attr-defined]
+        collate.default_collate_fn_map.update(self.collated)
+        dataset, _, set_up = self.parts
+        seed = self.base_seed + number
+        _info = WorkerInfo(number, self.workers, seed, dataset)
+        random.seed(seed)
+        np.random.seed(_numpy_seed(self.base_seed, number))
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)
+        if set_up is not None:
+            set_up(number)
+
+    def fetcher(self) -> Fetcher:
+        """For a new pass."""
+        dataset, collate_fn, _ = self.parts
+        return self.kind(dataset, self.batched, collate_fn, self.drop_last)
+
+
+def _world() -> Any:
+    """The process group of this process, if it is in one."""
+    groups = sys.modules.get(_GROUPS)
+    return None if groups is None else groups.described()
+
+
+def _numpy_seed(base_seed: int, worker_id: int) -> list[int]:
+    """PyTorch's seed of numpy in a worker: four words of a seed sequence."""
+    words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return np.random.SeedSequence(words).generate_state(4).tolist()
+
+
+def work(channel: Channel, number: int) -> None:
+    """Serve a loader until it closes the channel, which ends the process.
+
+    The loader sends `Surroundings`, a `Job`, and then ``(task, index)`` or `Resume`. It gets ``(task, batch)``, with a
+    `Failure` or `Ended` in place of a batch, and `Resume` when a new pass has started.
+    """
+    # Tensors of all sizes are numpy's here, and nothing is compiled or put off.
+    tuning.numpy_elements = sys.maxsize
+    tuning.numpy_time = tuning.numpy_products = float("inf")  # type: ignore[assignment]
+    tuning.tier, tuning.replay_after, tuning.background = "numpy", 0, False
+    channel.receive().enter()
+    make_job = channel.receive_later()
+    tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(channel, tasks), daemon=True).start()
+    passes = _Passes(make_job, number)
+    while True:
+        message = tasks.get()
+        if message is Resume:
+            passes.start()
+            channel.send(Resume)
+        elif not passes.ended:
+            task, index = message
+            _send(channel, task, passes.fetch(index), number)
+
+
+class _Passes:
+    """The passes of a worker over its dataset. What fails at the start is raised in place of every batch."""
+
+    def __init__(self, make_job: Callable[[], Job], number: int) -> None:
+        self.number, self.ended = number, False
+        self.failure: Failure | None = None
         try:
-            random.seed(info.seed)
-            np.random.seed(_numpy_seed(base_seed, info.id))
-            torch.default_generator.manual_seed(info.seed)
-            self._state = RandomState()
-        finally:
-            outside.restore()
-        self._begin(init_fn)
+            self.job = make_job()
+            self.job.begin(number)
+            self.fetcher = self.job.fetcher()
+        except Exception as error:
+            self.failure = Failure(error, number)
 
-    def begin(self) -> None:
-        """Start another pass."""
-        self.active = True
-        self._begin(None)
-
-    def _begin(self, init_fn: Callable[[int], Any] | None) -> None:
-        self._broken: Failure | None = None
-        with self.running():
-            try:
-                if init_fn is not None:
-                    init_fn(self.info.id)
-                self._fetcher = self._make()
-            except Exception as error:  # raised in place of every batch
-                self._broken = Failure(error, self.info.id)
+    def start(self) -> None:
+        """Start another one."""
+        self.ended = False
+        if not hasattr(self, "job"):
+            return
+        try:
+            self.fetcher, self.failure = self.job.fetcher(), None
+        except Exception as error:
+            self.failure = Failure(error, self.number)
 
     def fetch(self, index: Any) -> Any:
-        """A batch, a `Failure` in place of it, or `ENDED`."""
-        if self._broken is not None:
-            return self._broken
-        with self.running():
-            try:
-                return self._fetcher.fetch(index)
-            except Exception as error:
-                if self._streams and isinstance(error, StopIteration):
-                    self.active = False
-                    return ENDED
-                return Failure(error, self.info.id)
-            except SystemExit as error:  # ends a worker process in PyTorch, but must not end this one
-                return Failure(error, self.info.id)
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Run the ``with`` block in this worker. An interrupted block leaves the worker's random states unchanged."""
-        outside, outer = RandomState(), _state.current
-        self._state.restore()
-        _state.current = self.info
+        """The next batch, or what stands in place of it."""
+        if self.failure is not None:
+            return self.failure
         try:
-            yield
-            self._state = RandomState()
-        finally:
-            _state.current = outer
-            outside.restore()
+            return self.fetcher.fetch(index)
+        except Exception as error:
+            if isinstance(error, StopIteration) and isinstance(self.fetcher, IterableFetcher):
+                self.ended = True
+                return Ended
+            return Failure(error, self.number)
+
+
+def _receive(channel: Channel, tasks: queue.SimpleQueue[Any]) -> None:
+    """Take what the loader sends, so that it never waits; the process ends with the loader."""
+    try:
+        while True:
+            tasks.put(channel.receive())
+    except (EOFError, OSError):
+        pass
+    except Exception:  # an index that this process cannot unpickle
+        traceback.print_exc()
+    leave(0)
+
+
+def leave(code: int) -> None:
+    """End the process without what Python does at its end: that belongs to the process that it was forked from."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+    os._exit(code)
+
+
+def _send(channel: Channel, task: int, result: Any, number: int) -> None:
+    try:
+        channel.send((task, result))
+    except (BrokenPipeError, ConnectionResetError):
+        leave(0)
+    except Exception as error:  # it cannot be pickled
+        channel.send((task, Failure(error, number)))
 
 
 class Failure:
-    """The text of an exception in a worker. The exception is raised in place of its batch."""
+    """An exception in a worker, raised in the loader's process in place of a batch.
+
+    Args:
+        error: the exception.
+        number: the worker's.
+    """
 
     def __init__(self, error: BaseException, number: int) -> None:
         self.kind = type(error)
@@ -195,8 +275,6 @@ class Failure:
 
     def error(self) -> BaseException:
         """A new exception of the same type, or a RuntimeError if that type does not take one string."""
-        if self.kind is SystemExit:
-            return RuntimeError(f"DataLoader worker (pid(s) {os.getpid()}) exited unexpectedly")
         if self.kind is KeyError:
             return KeyError(_Plain(self.text))
         make: Any = self.kind
@@ -213,9 +291,3 @@ class _Plain(str):
 
     __slots__ = ()
     __repr__ = str.__str__
-
-
-def _numpy_seed(base_seed: int, worker_id: int) -> list[int]:
-    """PyTorch's seed of numpy in a worker: four words of a seed sequence."""
-    words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
-    return np.random.SeedSequence(words).generate_state(4).tolist()

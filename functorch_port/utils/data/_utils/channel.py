@@ -1,0 +1,298 @@
+"""Objects through a socket; arrays go through shared memory.
+
+What a message has in arrays and tensors is written once to an anonymous file in memory, whose descriptor goes along.
+The receiver maps it, so that nothing is copied again, and the memory is free when the last of these arrays is, even if
+a process was killed. Classes and functions that the other process cannot import, such as those of a script, go by
+value (`cloudpickle`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import os
+import pickle
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from types import FunctionType, ModuleType
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from functorch_port._array import executor
+from functorch_port._array.storage import Storage
+from functorch_port._random.generator import Generator, default_generator
+
+__all__ = ["Channel", "Parcel"]
+
+#: bytes of all arrays of a message from which on they go through shared memory
+_SHARED = 1 << 15
+#: where each array begins, so that XLA can take it as it lies there
+_ALIGNED = 64
+#: of a message: bytes of the pickle, of the arrays, and their number
+_HEADER = struct.Struct("<QQI")
+#: bytes that one call writes at most
+_AT_ONCE = 1 << 30
+
+
+class Parcel:
+    """An object as bytes, to be sent once or often.
+
+    Attributes:
+        data: the pickle without its arrays.
+        sizes: bytes of each array.
+        total: of all, with what lies between them.
+        modules: names of the modules that it refers to.
+        file: the descriptor of the memory that has them; None if they are few bytes, which ``data`` ends with.
+    """
+
+    def __init__(self, value: Any) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        out = io.BytesIO()
+        pickler = _Pickler(out, 5, buffer_callback=buffers.append)
+        pickler.dump(value)
+        self.modules = list(pickler.modules)
+        arrays = [buffer.raw() for buffer in buffers]
+        self.sizes = [array.nbytes for array in arrays]
+        places, self.total = _places(self.sizes)
+        self.data: Any = out.getbuffer()
+        self.file: int | None = None
+        if self.total >= _SHARED:
+            self.file = _memory(self.total)
+            for place, array in zip(places, arrays):
+                _write(self.file, array, place)
+        elif arrays:
+            self.data = b"".join((self.data, *_padded(arrays)))
+
+    def close(self) -> None:
+        """Let go of its memory here; receivers keep it."""
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
+
+    def __enter__(self) -> Parcel:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class Channel:
+    """An end of a connection between two processes.
+
+    Args:
+        end: a connected Unix socket of type ``SOCK_STREAM``.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+
+    def fileno(self) -> int:
+        """For `multiprocessing.connection.wait`."""
+        return self.socket.fileno()
+
+    def close(self) -> None:
+        """The other end then finds the end of the stream."""
+        self.socket.close()
+
+    def send(self, value: Any) -> None:
+        """Send an object, or a `Parcel`.
+
+        Raises:
+            OSError: the other process has closed its end.
+        """
+        parcel = value if isinstance(value, Parcel) else Parcel(value)
+        try:
+            inline = 0 if parcel.file is not None else sum(_padded_sizes(parcel.sizes))
+            sizes = struct.pack(f"<{len(parcel.sizes)}Q", *parcel.sizes)
+            head = _HEADER.pack(len(parcel.data) - inline, parcel.total, len(parcel.sizes))
+            files = [] if parcel.file is None else [parcel.file]
+            sent = socket.send_fds(self.socket, [head], files)
+            self.socket.sendall(b"".join((head[sent:], sizes)))
+            self.socket.sendall(parcel.data)
+        finally:
+            if parcel is not value:
+                parcel.close()
+
+    def receive(self) -> Any:
+        """The next object.
+
+        Raises:
+            EOFError: the other process has closed its end, or has ended.
+        """
+        return self.receive_later()()
+
+    def receive_later(self) -> Any:
+        """As `receive`, but a function makes the object of what has come."""
+        head, files = self._head()
+        length, total, count = _HEADER.unpack(head)
+        sizes = struct.unpack(f"<{count}Q", self._read(8 * count))
+        if files:
+            data: Any = self._read(length)
+            arrays: Any = _mapped(files[0], total)
+        else:
+            whole = memoryview(self._read(length + total))
+            data, arrays = whole[:length], whole[length:]
+        parts = [arrays[place : place + size] for place, size in zip(_places(sizes)[0], sizes)]
+        return lambda: pickle.loads(data, buffers=parts)
+
+    def _head(self) -> tuple[bytes, list[int]]:
+        head = b""
+        files: list[int] = []
+        while len(head) < _HEADER.size:
+            part, found, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(head), 1)
+            if not part:
+                raise EOFError("the other process has closed the connection")
+            head, files = head + part, files + found
+        return head, files
+
+    def _read(self, count: int) -> bytearray:
+        data = bytearray(count)
+        rest = memoryview(data)
+        while rest:
+            read = self.socket.recv_into(rest)
+            if not read:
+                raise EOFError("the other process has closed the connection")
+            rest = rest[read:]
+        return data
+
+
+# ------------------------------------------------------------------ memory
+
+
+def _places(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Where each of some arrays begins, and where the last ends."""
+    places, end = [], 0
+    for size in _padded_sizes(sizes):
+        places.append(end)
+        end += size
+    return places, end
+
+
+def _padded_sizes(sizes: Sequence[int]) -> list[int]:
+    return [-(-size // _ALIGNED) * _ALIGNED for size in sizes]
+
+
+def _padded(arrays: Sequence[memoryview]) -> list[bytes]:
+    sizes = _padded_sizes([array.nbytes for array in arrays])
+    return [bytes(array).ljust(size, b"\0") for array, size in zip(arrays, sizes)]
+
+
+def _memory(size: int) -> int:
+    """The descriptor of an anonymous file of so many bytes."""
+    if sys.platform == "linux":
+        file = os.memfd_create("functorch_port")
+    else:
+        with tempfile.TemporaryFile() as temporary:
+            file = os.dup(temporary.fileno())
+    try:
+        os.ftruncate(file, size)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _write(file: int, array: memoryview, place: int) -> None:
+    rest = array.cast("B")
+    while rest:
+        done = os.pwrite(file, rest[:_AT_ONCE], place)
+        rest, place = rest[done:], place + done
+
+
+def _mapped(file: int, size: int) -> memoryview:
+    """The memory of a file; what is written to it here is seen nowhere else."""
+    try:
+        return memoryview(
+            mmap.mmap(file, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        )
+    finally:
+        os.close(file)
+
+
+# ------------------------------------------------------------------ pickling
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Pickles for another process of this package.
+
+    Attributes:
+        modules: whose classes and functions go by name, in the order in which they came.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.modules: dict[str, None] = {}
+
+    def reducer_override(self, obj: Any) -> Any:
+        if obj.__class__ is Storage:
+            return _stored, (np.asarray(obj.look()),)
+        if isinstance(obj, np.ndarray):
+            return _of_file(obj) or super().reducer_override(obj)
+        if obj is default_generator:
+            return _default_generator, ()
+        if isinstance(obj, type | FunctionType) and _goes_by_name(obj.__module__):
+            self.modules[obj.__module__] = None
+        elif isinstance(obj, ModuleType) and _is_found(obj.__name__):
+            self.modules[obj.__name__] = None
+        return super().reducer_override(obj)
+
+
+def _of_file(array: np.ndarray) -> Any:
+    """How to map the same part of a file again; None for an array in memory."""
+    whole = array
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    if not isinstance(whole, np.memmap) or not whole.filename or not whole.flags.c_contiguous:
+        return None
+    starts = [part.__array_interface__["data"][0] for part in (array, whole)]
+    mode = "r+" if whole.mode == "w+" else whole.mode
+    where = os.fspath(whole.filename), mode, whole.offset, whole.nbytes, starts[0] - starts[1]
+    return _map_again, (*where, type(array), array.shape, array.dtype, array.strides)
+
+
+def _map_again(
+    name: str, mode: Any, offset: int, size: int, place: int, kind: Any, shape: Any, dtype: Any, strides: Any
+) -> np.ndarray:
+    whole = np.memmap(name, np.uint8, mode, offset, (size,))
+    return np.ndarray(shape, dtype, whole, place, strides).view(kind)
+
+
+def _default_generator() -> Generator:
+    return default_generator
+
+
+def _stored(array: np.ndarray) -> Storage:
+    return Storage(executor.current.place(array))
+
+
+@cache
+def _goes_by_name(name: str | None) -> bool:
+    """Whether another process finds what is in a module. If not, it goes by value."""
+    if name is None or name == "__main__":
+        return False
+    if _is_found(name):
+        return True
+    if name in sys.modules:
+        cloudpickle.register_pickle_by_value(sys.modules[name])
+    return False
+
+
+def _is_found(name: str) -> bool:
+    parent = name.rpartition(".")[0]
+    if parent and parent not in sys.modules:
+        return False
+    path = getattr(sys.modules[parent], "__path__", None) if parent else None
+    if parent and path is None:
+        return False
+    for finder in sys.meta_path:
+        with contextlib.suppress(Exception):
+            if finder.find_spec(name, path) is not None:
+                return True
+    return False

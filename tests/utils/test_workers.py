@@ -1,0 +1,492 @@
+"""Worker processes of a `DataLoader`: PyTorch's batches, errors, and what is left when something ends."""
+
+import collections
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from utils import worker_cases
+
+import functorch_port as ft
+from functorch_port.utils.data import DataLoader, IterableDataset, get_worker_info, prefetch_to_device
+from functorch_port.utils.data._utils import processes
+from functorch_port.utils.data._utils.channel import Parcel
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@pytest.fixture(scope="module")
+def of_torch():
+    done = subprocess.run([sys.executable, worker_cases.__file__], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", worker_cases.CASES)
+def test_workers_give_the_batches_of_torch_workers(of_torch, name):
+    assert json.loads(json.dumps(worker_cases.CASES[name](ft))) == of_torch[name]
+
+
+def ends(pid, seconds=20):
+    """Whether a process ends soon."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                if file.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+class Pids:
+    """Each sample is the process that loads it, and one of its tensors."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        return os.getpid(), ft.full((50, 50), float(i))
+
+
+def run(tmp_path, code, *words, check=True, **options):
+    """A script in a process of its own."""
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(code))
+    done = subprocess.run([sys.executable, *words, path], capture_output=True, text=True, **options)
+    assert not check or done.returncode == 0, done.stderr
+    return done.stdout.splitlines() if check else done
+
+
+# ------------------------------------------------------------------ processes
+
+
+def test_workers_are_processes_and_end_with_the_pass():
+    pids = {batch[0].item() for batch in DataLoader(Pids(), num_workers=2)}
+    assert len(pids) == 2 and os.getpid() not in pids
+    assert all(map(ends, pids))
+
+
+def test_persistent_workers_stay_until_the_loader_goes():
+    loader = DataLoader(Pids(), num_workers=2, persistent_workers=True)
+    first, second = ({batch[0].item() for batch in loader} for _ in range(2))
+    assert first == second and len(first) == 2
+    del loader
+    assert all(map(ends, first))
+
+
+def test_an_iterator_that_is_let_go_ends_its_workers():
+    iterator = iter(DataLoader(Pids(), num_workers=2))
+    pids = [next(iterator)[0].item() for _ in range(2)]
+    del iterator
+    assert all(map(ends, pids))
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_killed_worker_is_an_error_at_once(persistent):
+    class Killed(Pids):
+        def __getitem__(self, i):
+            if i == 3 and not os.path.exists(self.path):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().__getitem__(i)
+
+    Killed.path = "/nowhere"
+    loader = DataLoader(Killed(), num_workers=2, persistent_workers=persistent)
+    iterator, pids = iter(loader), []
+    with pytest.raises(RuntimeError, match=r"^DataLoader worker \(pid \d+\) is killed by signal: Killed\. $"):
+        while True:
+            pids.append(next(iterator)[0].item())
+    with pytest.raises(RuntimeError, match="is killed by signal"):
+        next(iterator)
+    assert pids and all(map(ends, pids))
+    with pytest.raises(RuntimeError, match="is killed by signal"):
+        list(loader)  # with new workers
+
+
+def test_a_worker_that_exits_is_an_error():
+    loader = DataLoader([1, 2], num_workers=1, collate_fn=lambda batch: sys.exit(3))
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly") as caught:
+        list(loader)
+    assert "exited unexpectedly with exit code 3. Details are lost" in str(caught.value.__cause__)
+
+
+def test_a_worker_that_takes_too_long_is_an_error():
+    loader = DataLoader([1, 2], num_workers=1, timeout=0.2, collate_fn=lambda batch: time.sleep(60))
+    with pytest.raises(RuntimeError, match=r"^DataLoader timed out after 0\.2 seconds$"):
+        next(iter(loader))
+
+
+def test_a_killed_program_leaves_no_process(tmp_path):
+    code = """
+        import os, signal, time
+        import functorch_port as torch
+
+        class Pids:
+            def __len__(self):
+                return 100
+
+            def __getitem__(self, i):
+                time.sleep(0.01 if i < 3 else 1000)
+                return os.getpid()
+
+        iterator = iter(torch.utils.data.DataLoader(Pids(), num_workers=2, collate_fn=list))
+        from functorch_port.utils.data._utils import processes
+        print(next(iterator)[0], next(iterator)[0], processes._current.process.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = run(tmp_path, code, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert all(map(ends, map(int, done.stdout.split())))
+
+
+CTRL_C = """
+    import os, signal, sys, threading, time
+    import functorch_port as torch
+
+    class Slow:
+        def __len__(self):
+            return 100
+
+        def __getitem__(self, i):
+            if i == 4:
+                time.sleep(1000)
+            return os.getpid()
+
+    iterator = iter(torch.utils.data.DataLoader(Slow(), num_workers=2, collate_fn=list))
+    print(next(iterator)[0], next(iterator)[0], flush=True)
+    threading.Timer(0.5, lambda: os.killpg(0, signal.SIGINT)).start()
+    for batch in iterator:
+        pass
+"""
+
+
+def test_ctrl_c_ends_the_program_and_its_workers(tmp_path):
+    done = run(tmp_path, CTRL_C, check=False, start_new_session=True)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr.count("KeyboardInterrupt") == 1  # the workers print nothing
+    assert all(map(ends, map(int, done.stdout.split())))
+
+
+def test_an_interrupted_wait_goes_on():
+    class Waiting(Pids):
+        def __getitem__(self, i):
+            time.sleep(0.3)
+            return i
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        iterator, found, interrupted = iter(DataLoader(Waiting(), num_workers=2)), [], 0
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        while len(found) < 8:
+            try:
+                found.append(next(iterator).item())
+            except KeyboardInterrupt:
+                interrupted += 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert found == list(range(8)) and interrupted == 1
+
+
+def test_two_passes_at_once_and_threads():
+    found = [[] for _ in range(3)]
+    loader = DataLoader(range(20), num_workers=2, batch_size=4)
+
+    def read(place):
+        found[place] += [batch.tolist() for batch in loader]
+
+    threads = [threading.Thread(target=read, args=(place,)) for place in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] == found[1] == found[2] == [list(range(i, i + 4)) for i in range(0, 20, 4)]
+
+
+# ------------------------------------------------------------------ what goes to workers, and comes back
+
+
+def test_large_arrays_come_in_shared_memory():
+    class Arrays(Pids):
+        def __getitem__(self, i):
+            return {"t": ft.full((300, 300), i), "a": np.full((300, 300), i), "part": ft.arange(90_000)[::2]}
+
+    for i, batch in enumerate(DataLoader(Arrays(), batch_size=None, num_workers=2, collate_fn=lambda x: x)):
+        assert batch["t"].shape == (300, 300) and (batch["t"] == i).all() and batch["t"].dtype is ft.int64
+        assert (batch["a"] == i).all() and batch["a"].flags.writeable
+        batch["a"][0] = 7
+        assert batch["part"].stride() == (2,) and batch["part"][-1] == 89_998
+        owner = batch["a"]
+        while isinstance(owner, np.ndarray):
+            owner = owner.base
+        assert type(owner.obj).__name__ == "mmap"
+        batch["t"].add_(1)
+        assert (batch["t"] == i + 1).all()
+
+
+def test_tensors_of_every_kind_come_back():
+    kinds = [ft.bfloat16, ft.float16, ft.complex64, ft.bool, ft.uint8, ft.float8_e4m3fn]
+
+    class Kinds(Pids):
+        def __getitem__(self, i):
+            return [ft.ones(n).to(kind) for kind in kinds for n in (0, 2, 40_000)]
+
+    (batch,) = DataLoader(Kinds(), batch_size=None, num_workers=1, sampler=[0])
+    assert [t.dtype for t in batch] == [kind for kind in kinds for _ in range(3)]
+    assert all((t.float() == 1).all() for t in batch if t.dtype is not ft.complex64)
+
+
+def test_a_memory_mapped_dataset_is_mapped_again(tmp_path):
+    rows = np.memmap(tmp_path / "rows", np.int32, "w+", shape=(1000, 50))
+    rows[:] = np.arange(50_000).reshape(1000, 50)
+    rows.flush()
+    for part in (rows, rows[100:200], rows[::-1], np.asarray(rows)[5:, ::2], rows.T):
+        with Parcel(part) as parcel:
+            assert len(parcel.data) < 1000 and parcel.file is None
+        batch = next(iter(DataLoader(part, num_workers=1, batch_size=3)))
+        assert batch.tolist() == part[:3].tolist()
+
+
+class Own(Exception):
+    pass
+
+
+def test_classes_of_a_script_go_both_ways_and_stay_the_same(tmp_path):
+    code = """
+        import collections
+        import torch  # under `functorch-port run`; no `if __name__ == "__main__"`
+        from torch.utils.data import DataLoader, Dataset
+
+        Point = collections.namedtuple("Point", "x y")
+        scale = 10
+
+        class Own(Exception):
+            pass
+
+        class Points(Dataset):
+            def __init__(self, transform):
+                self.transform = transform
+
+            def __len__(self):
+                return 3
+
+            def __getitem__(self, i):
+                if i == 2:
+                    raise Own("two")
+                return Point(self.transform(i), torch.tensor([i * scale]))
+
+        torch.set_default_dtype(torch.float64)
+        loader = DataLoader(Points(lambda i: torch.ones(1) * i), num_workers=2)
+        iterator = iter(loader)
+        print([type(next(iterator)) is Point for _ in range(2)])
+        try:
+            next(iterator)
+        except Own as error:
+            print(str(error).splitlines()[0])
+        print(next(iter(loader)))
+    """
+    lines = run(tmp_path, code, "-m", "functorch_port", "run")
+    assert lines == [
+        "[True, True]",
+        "Caught Own in DataLoader worker process 0.",
+        "Point(x=tensor([[0.]], dtype=torch.float64), y=tensor([[0]]))",
+    ]
+
+
+@pytest.mark.parametrize("part", ["dataset", "collate_fn", "worker_init_fn"])
+def test_what_cannot_be_sent_is_an_error_that_says_what(part):
+    lines = (line for line in "ab")
+    parts = dict(dataset=Pids(), collate_fn=None, worker_init_fn=None)
+    if part == "dataset":
+        parts[part].lines = lines
+    else:
+        parts[part] = lambda batch: next(lines)
+    with pytest.raises(TypeError, match=rf"the {part} cannot be sent to worker processes: cannot pickle 'generator'"):
+        iter(DataLoader(num_workers=1, **parts))
+
+
+def test_what_cannot_come_back_is_an_error():
+    loader = DataLoader([1, 2, 3], num_workers=1, collate_fn=lambda batch: batch[0] if batch[0] != 2 else iter(batch))
+    found = []
+    with pytest.raises(TypeError, match="Caught TypeError in DataLoader worker process 0"):
+        loader = DataLoader([1, 2], num_workers=1, collate_fn=lambda b: b[0] if b[0] != 2 else threading.Lock())
+        found += loader
+    assert not found or found == [1]
+
+
+def test_workers_know_what_the_process_is(monkeypatch, tmp_path):
+    monkeypatch.setenv("OF_THIS_TEST", "yes")
+    monkeypatch.chdir(tmp_path)
+
+    def tell(batch):
+        with warnings.catch_warnings(record=True):
+            warnings.warn("a warning is an error here, too", stacklevel=1)
+        return os.environ["OF_THIS_TEST"], os.getcwd(), sys.path, ft.get_num_threads()
+
+    assert list(DataLoader([1], num_workers=1, collate_fn=tell)) == [("yes", str(tmp_path), sys.path, 1)]
+    with pytest.raises(UserWarning, match="of a worker"):
+        list(DataLoader([1], num_workers=1, collate_fn=lambda batch: warnings.warn("of a worker", stacklevel=1)))
+
+
+def test_workers_know_their_rank_and_cannot_communicate(tmp_path):
+    code = """
+        import functorch_port as torch
+        import torch.distributed as dist
+        from torch.utils.data import DataLoader, IterableDataset
+
+        class Ranks(IterableDataset):
+            def __iter__(self):
+                yield dist.get_rank(), dist.get_world_size()
+                dist.barrier()
+
+        dist.init_process_group("gloo")
+        iterator = iter(DataLoader(Ranks(), num_workers=1, batch_size=None))
+        print(next(iterator))
+        try:
+            next(iterator)
+        except NotImplementedError as error:
+            print("a worker of a DataLoader knows its rank" in str(error))
+        dist.barrier()
+    """
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(code))
+    command = [sys.executable, "-m", "functorch_port", "launch", "--nproc", "2", path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["True", "True", "[tensor(0), tensor(2)]", "[tensor(1), tensor(2)]"]
+
+
+def test_modules_are_imported_once_and_anew_when_they_change(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    log = tmp_path / "log"
+    text = f"open({str(log)!r}, 'a').write('x')\nclass Data(list):\n    def __getitem__(self, i): return %d\n"
+    (tmp_path / "imported_by_workers.py").write_text(text % 1)
+    import imported_by_workers as module
+
+    read = lambda: [batch.item() for batch in DataLoader(module.Data([0, 0]), num_workers=2)]
+    assert read() == read() == [1, 1]
+    assert log.read_text() == "xx"  # here and in the server, not in each worker
+    os.utime(module.__file__, ns=(1, 1))
+    (tmp_path / "imported_by_workers.py").write_text(text % 2)
+    assert read() == [2, 2]
+
+
+def test_a_module_that_starts_jax_is_imported_by_each_worker(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "starts_jax.py").write_text(
+        "import functorch_port as ft\ntable = ft.arange(3) + 1\n"
+        "class Data(list):\n    def __getitem__(self, i): return table[i] * 2\n"
+    )
+    import starts_jax
+
+    assert [batch.item() for batch in DataLoader(starts_jax.Data([0] * 3), num_workers=2)] == [2, 4, 6]
+    assert "starts_jax" in processes._apart
+
+
+# ------------------------------------------------------------------ options
+
+
+def test_workers_leave_the_random_streams_alone():
+    class Noise:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return ft.rand(2), random.random(), np.random.rand()
+
+    iterator = iter(DataLoader(Noise(), num_workers=2))
+    expected = random.getstate(), np.random.get_state()[1].tolist(), ft.get_rng_state().tolist()
+    next(iterator)
+    assert expected == (random.getstate(), np.random.get_state()[1].tolist(), ft.get_rng_state().tolist())
+    assert get_worker_info() is None
+
+
+def test_batches_out_of_order_come_as_they_are_ready():
+    class Uneven(Pids):
+        def __getitem__(self, i):
+            if i == 0:
+                time.sleep(1)
+            return i
+
+    in_order, not_so = ([b.item() for b in DataLoader(Uneven(), num_workers=2, in_order=o)] for o in (True, False))
+    assert in_order == list(range(8)) == sorted(not_so) and not_so[0] != 0
+
+
+def test_contexts():
+    for context in ("spawn", "forkserver"):
+        assert [b.item() for b in DataLoader([4, 5], num_workers=1, multiprocessing_context=context)] == [4, 5]
+    with pytest.warns(UserWarning, match="JAX does not survive a fork"):
+        DataLoader([1], num_workers=1, multiprocessing_context="fork")
+    cores = len(os.sched_getaffinity(0))
+    with pytest.warns(UserWarning, match=f"will create {cores + 1} worker processes in total"):
+        DataLoader([1], num_workers=cores + 1)
+
+
+def test_a_key_error_of_a_worker_can_be_read():
+    loader = DataLoader({"a": 1}, sampler=["b"], num_workers=1)
+    with pytest.raises(KeyError) as caught:
+        list(loader)
+    assert "Caught KeyError in DataLoader worker process 0.\nOriginal Traceback" in str(caught.value)
+    assert "\n" in repr(caught.value)
+
+
+# ------------------------------------------------------------------ batches ahead
+
+
+def test_prefetch_to_device_moves_batches_ahead():
+    taken, moved = [], []
+
+    class Taken(IterableDataset):
+        def __iter__(self):
+            for i in range(5):
+                taken.append(i)
+                yield {"x": ft.tensor([i]), "name": str(i)}
+
+    loader = prefetch_to_device(DataLoader(Taken(), batch_size=None), 2, device=lambda t: moved.append(1) or t + 10)
+    seen = []
+    for batch in loader:
+        seen.append((batch["x"].item(), batch["name"], len(taken), len(moved)))
+    assert seen == [(10, "0", 3, 3), (11, "1", 4, 4), (12, "2", 5, 5), (13, "3", 5, 5), (14, "4", 5, 5)]
+    assert [b.device.type for b in prefetch_to_device([ft.ones(2)], 1, "cpu")] == ["cpu"]
+    with pytest.raises(ValueError, match="size must be at least 1, but got 0"):
+        prefetch_to_device([], 0)
+
+
+@pytest.mark.parametrize("done", [0, 2, 6])
+def test_the_position_counts_what_was_given_out(tmp_path, done):
+    from functorch_port.utils.resume import Checkpoints
+
+    def begin():
+        ft.manual_seed(3)
+        return DataLoader(Pids(), 1, shuffle=True, num_workers=2, collate_fn=lambda b: b[0][1][0, 0].item())
+
+    loader = begin()
+    checkpoints = Checkpoints(tmp_path, loader=loader)
+    batches = iter(prefetch_to_device(loader, 2))
+    for _ in range(done):
+        next(batches)
+    if done:
+        checkpoints.save()
+        rest = list(batches)
+        loader = begin()
+        assert Checkpoints(tmp_path, loader=loader).restore()
+        assert list(prefetch_to_device(loader, 2)) == rest and len(rest) == 8 - done
+    loader = DataLoader(range(4))
+    checkpoints = Checkpoints(tmp_path / "other", loader=loader)
+    batches = iter(prefetch_to_device(loader))
+    next(batches)
+    with pytest.raises(NotImplementedError, match="use num_workers=1"):
+        checkpoints.save()
