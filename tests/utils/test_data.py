@@ -3,19 +3,12 @@
 
 import collections
 import enum
-import json
-import random
-import re
-import subprocess
-import sys
-import threading
 import types
 import warnings
 
 import numpy as np
 import pytest
 import torch
-from utils import worker_cases
 
 import functorch_port as ft
 

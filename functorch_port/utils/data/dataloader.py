@@ -319,7 +319,6 @@ def _default_sampler(dataset: Any, iterable: bool, shuffle: bool, generator: Gen
 
 class _BaseDataLoaderIter:
     def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
         self._dataset = loader.dataset
         self._counted = loader._dataset_kind == _DatasetKind.Iterable
         self._index_sampler = loader._index_sampler
