@@ -153,9 +153,6 @@ class Executor:
         """
         return None
 
-    def load(self) -> None:
-        """Import what operations will need, if that is not there yet. Nothing is started."""
-
 
 SHAPE = jax.ShapeDtypeStruct
 

@@ -26,8 +26,11 @@ _SIGNATURES = " * (torch.device device)\n{} * (str type, int index = -1)\n"
 
 @cache
 def platform() -> str:
-    """What JAX computes on if it is not told: ``"cpu"``, ``"gpu"`` or ``"tpu"``. To ask it starts JAX."""
-    return jax.default_backend()
+    """What JAX computes on if it is not told: ``"cpu"``, ``"gpu"`` or ``"tpu"``.
+
+    To ask it starts JAX, unless it is configured to have the CPU alone.
+    """
+    return "cpu" if jax.config.jax_platforms == "cpu" else jax.default_backend()
 
 
 class device:

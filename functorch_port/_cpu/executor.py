@@ -153,9 +153,6 @@ class CpuExecutor(Executor):
         program = numpy_programs.function(fn, arguments, most, time)
         return None if program is None else partial(quiet.run, program)
 
-    def load(self) -> None:
-        numpy_programs.load()
-
 
 def _are_new(tensors: Sequence[Any]) -> bool:
     """Whether one of them was made by what has not come before."""

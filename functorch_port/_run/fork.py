@@ -22,7 +22,7 @@ from .._base import device
 from .._tensor.plan import Plan
 from . import opnode
 
-__all__ = ["leads_to_jax"]
+__all__ = ["leads_to_jax", "only_fork"]
 
 _ways: list[tuple[Any, str]] = [
     (tracing, "x64"),
@@ -38,23 +38,35 @@ def leads_to_jax(owner: Any, name: str) -> None:
 
 
 class _Parent:
-    """Whether JAX's threads were there when the process was forked."""
+    """Whether JAX's threads were there when the process was forked, and whether there can be none."""
 
     computes = False
+    forks = False
+
+
+def only_fork() -> None:
+    """Keep this process from starting JAX, so that it may fork others that do."""
+    device.platform()  # what was asked before is known
+    jax.config.update("jax_platforms", "none in a process that forks others")
+    _Parent.forks = True
 
 
 def _before() -> None:
+    if _Parent.forks:
+        return
     names = []
     for path in glob.glob("/proc/self/task/*/comm"):
         with contextlib.suppress(OSError), open(path) as file:  # a thread may have ended
             names.append(file.read())
     # those of XLA's pools; where the system does not tell, whatever has asked for them
-    _Parent.computes = (
-        any(name.startswith("tf_XLA") for name in names) or device.platform.cache_info().currsize > 0
-    )
+    asked = device.platform.cache_info().currsize > 0
+    _Parent.computes = any(name.startswith("tf_XLA") for name in names) if names else asked
 
 
 def _in_child() -> None:
+    if _Parent.forks:
+        jax.config.update("jax_platforms", "cpu")
+        _Parent.forks = False
     if _Parent.computes:
         for owner, name in _ways:
             setattr(owner, name, _refused if isinstance(owner, type) else _refuse)

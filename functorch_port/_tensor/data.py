@@ -42,7 +42,7 @@ def value_of(data: Any, dtype: DType | None = None) -> Any:
     if isinstance(data, np.ndarray):
         array = checked_numpy(data)
         array = array.real if _drops_imaginary(array, dtype) else array
-        if dtype in (None, dtypes.from_np(array.dtype)) and executor.current.keeps_on_host(array):
+        if dtype in (None, dtypes.from_np(array.dtype)) and executor.current.leaves(array):
             return array.copy(order="C")
         return placing.on_device(array if dtype is None else array.astype(dtype.np))
     try:

@@ -391,8 +391,8 @@ def test_modules_are_imported_once_and_anew_when_they_change(tmp_path, monkeypat
 def test_a_module_that_starts_jax_is_imported_by_each_worker(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "starts_jax.py").write_text(
-        "import functorch_port as ft\ntable = ft.arange(3) + 1\n"
-        "class Data(list):\n    def __getitem__(self, i): return table[i] * 2\n"
+        "import jax.numpy as jnp\ntable = jnp.arange(3) + 1\n"
+        "class Data(list):\n    def __getitem__(self, i): return int(table[i]) * 2\n"
     )
     import starts_jax
 

@@ -38,7 +38,6 @@ __all__ = [
     "is_only_cpu",
     "keeps",
     "kind_of",
-    "load",
     "may_keep",
     "on_cpu",
     "run",
@@ -201,14 +200,6 @@ def function(
     return program.run if is_small and _agree(run(program.run, given), results) else None
 
 
-@cache
-def load() -> Callable[..., Program]:
-    """What makes a program of a jaxpr. None may ever be needed, and it takes 15 ms to import."""
-    from .rules import program
-
-    return program
-
-
 @collector.stopped()
 def _written(closed: Any, results: Any, symbols: int) -> Program:
     """The program of a jaxpr.
@@ -216,7 +207,8 @@ def _written(closed: Any, results: Any, symbols: int) -> Program:
     Raises:
         Unsupported: if there can be none.
     """
-    written = load()
+    from .rules import program as written  # none may ever be needed, and it takes 15 ms to import
+
     if len(results if isinstance(results, tuple | list) else (results,)) != len(closed.out_avals):
         raise Unsupported("some of the results are None")
     if all(a.weak_type for a in closed.in_avals):

@@ -30,7 +30,7 @@ def host_view(tensor: Any) -> np.ndarray | None:
 def like(array: np.ndarray, tensor: Tensor) -> Tensor:
     """A new tensor with ``array``'s values, on the device of ``tensor``."""
     value = tensor._look()
-    if isinstance(value, np.ndarray) and executor.current.keeps_on_host(array):
+    if executor.current.leaves(array) and (isinstance(value, np.ndarray) or not value.committed):
         return Tensor._wrap(array)
     device = None if isinstance(value, np.ndarray) else _device(value)
     with tracing.x64():

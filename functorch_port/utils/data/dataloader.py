@@ -20,7 +20,7 @@ from functorch_port.utils.data._utils.channel import Parcel
 from functorch_port.utils.data._utils.collate import default_collate as default_collate
 from functorch_port.utils.data._utils.collate import default_convert as default_convert
 from functorch_port.utils.data._utils.fetch import IterableFetcher, MapFetcher
-from functorch_port.utils.data._utils.processes import Process, start
+from functorch_port.utils.data._utils.processes import Process, prepare, start
 from functorch_port.utils.data._utils.worker import Ended, Failure, Job, Resume
 from functorch_port.utils.data._utils.worker import get_worker_info as get_worker_info
 from functorch_port.utils.data.dataset import Dataset, IterableDataset
@@ -174,7 +174,9 @@ class DataLoader(Generic[T]):
         self.persistent_workers = persistent_workers
         self._initialized = True
         self._IterableDataset_len_called: int | None = None
-        _warn_of_many_workers(num_workers)
+        if num_workers:
+            _warn_of_many_workers(num_workers)
+            prepare()  # it takes a second, which the program has other uses for
         self._iterator = None
 
     @property

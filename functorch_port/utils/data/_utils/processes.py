@@ -23,13 +23,15 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import jax
+import numpy as np
 
-from functorch_port._array import executor
+import functorch_port as torch
+from functorch_port._run.fork import only_fork
+from functorch_port.utils.data._utils import collate
 from functorch_port.utils.data._utils.channel import Channel
-from functorch_port.utils.data._utils.worker import Surroundings, leave, work
+from functorch_port.utils.data._utils.worker import Surroundings, compute_in_numpy, leave, work
 
-__all__ = ["Process", "serve", "start"]
+__all__ = ["Process", "prepare", "serve", "start"]
 
 #: what the server tells: a worker's process number, and how it has ended, or -1 when it has started; or 0, and how many
 #: modules it has imported
@@ -205,6 +207,11 @@ _making = threading.Lock()
 _apart: set[str] = set()
 
 
+def prepare() -> None:
+    """Start the server, if there is none, and do not wait for it."""
+    _server(())
+
+
 def _server(modules: Iterable[str]) -> _Server:
     """The server, with these modules as far as they may be imported there."""
     global _current
@@ -238,7 +245,9 @@ def serve(descriptor: int) -> None:
     signal.set_wakeup_fd(wakes.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    executor.current.load()
+    compute_in_numpy()
+    only_fork()
+    _rehearse()
     with selectors.DefaultSelector() as selector:
         selector.register(parent, selectors.EVENT_READ)
         selector.register(woken, selectors.EVENT_READ)
@@ -249,6 +258,14 @@ def serve(descriptor: int) -> None:
                     _bury(parent)
                 elif not _asked(parent, (woken, wakes, selector)):
                     leave(0)
+
+
+def _rehearse() -> None:
+    """Do what workers often do, so that they need not trace it first."""
+    image = torch.from_numpy(np.zeros((2, 2, 3), np.uint8)).permute(2, 0, 1).contiguous().float().div(255)
+    channels = torch.tensor([0.5, 0.5, 0.5]).view(-1, 1, 1)
+    image = ((image - channels) / channels).flip(-1)[:, :1] * torch.rand(()) + torch.randint(3, ())
+    collate.default_collate([(image, 0, 0.5), (image, 1, 1.5)])
 
 
 def _bury(parent: socket.socket) -> None:
@@ -293,17 +310,13 @@ def _asked(parent: socket.socket, own: tuple[Any, ...]) -> bool:
 
 
 def _imported(surroundings: Surroundings, names: list[str]) -> int:
-    """Import modules; returns how many could be. One that starts JAX, whose threads no fork survives, cannot."""
+    """Import modules; returns how many could be. One that starts JAX cannot."""
     surroundings.enter()
-    jax.config.update("jax_platforms", "none while modules are imported")
-    try:
-        for done, name in enumerate(names):
-            try:
-                importlib.import_module(name)
-            except BaseException:
-                return done
-    finally:
-        jax.config.update("jax_platforms", "cpu")
+    for done, name in enumerate(names):
+        try:
+            importlib.import_module(name)
+        except BaseException:
+            return done
     return len(names)
 
 

@@ -168,16 +168,19 @@ def _numpy_seed(base_seed: int, worker_id: int) -> list[int]:
     return np.random.SeedSequence(words).generate_state(4).tolist()
 
 
+def compute_in_numpy() -> None:
+    """Have all tensors of this process in numpy, whatever their size: nothing is compiled or put off, or starts JAX."""
+    tuning.numpy_elements = sys.maxsize
+    tuning.numpy_time = tuning.numpy_products = float("inf")  # type: ignore[assignment]
+    tuning.tier, tuning.replay_after, tuning.background = "numpy", 0, False
+
+
 def work(channel: Channel, number: int) -> None:
     """Serve a loader until it closes the channel, which ends the process.
 
     The loader sends `Surroundings`, a `Job`, and then ``(task, index)`` or `Resume`. It gets ``(task, batch)``, with a
     `Failure` or `Ended` in place of a batch, and `Resume` when a new pass has started.
     """
-    # Tensors of all sizes are numpy's here, and nothing is compiled or put off.
-    tuning.numpy_elements = sys.maxsize
-    tuning.numpy_time = tuning.numpy_products = float("inf")  # type: ignore[assignment]
-    tuning.tier, tuning.replay_after, tuning.background = "numpy", 0, False
     channel.receive().enter()
     make_job = channel.receive_later()
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
