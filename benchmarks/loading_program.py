@@ -1,6 +1,7 @@
-"""Passes over a folder of JPEG files with the loader of one library: the seconds of each, as JSON.
+"""Passes over a set of data with the loader of one library: the seconds of each, as JSON.
 
 Usage: python benchmarks/loading_program.py torch|functorch_port FOLDER WORKERS PASSES
+FOLDER has JPEG files; without one (``-``) the samples are small arrays in memory.
 """
 
 from __future__ import annotations
@@ -45,9 +46,23 @@ class Images(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
         return pixels.float().div(255), i % 10
 
 
+class Digits(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
+    """Samples of 28 by 28 numbers, scaled, as those of MNIST."""
+
+    def __init__(self) -> None:
+        self.data = np.random.default_rng(0).integers(0, 255, (8192, 1, 28, 28), np.uint8)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, i: int) -> tuple[Any, int]:
+        return (torch.from_numpy(self.data[i]).float().div(255) - 0.1307) / 0.3081, i % 10
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    loader = torch.utils.data.DataLoader(Images(FOLDER), BATCH, shuffle=True, num_workers=int(WORKERS))
+    data = Digits() if FOLDER == "-" else Images(FOLDER)
+    loader = torch.utils.data.DataLoader(data, BATCH, shuffle=True, num_workers=int(WORKERS))
     seconds = []
     for _ in range(int(PASSES)):
         start = time.perf_counter()

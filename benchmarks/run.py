@@ -22,6 +22,7 @@ BENCHMARKS = {
     "startup": "startup",
     "imports": "imports",
     "files": "files",
+    "loading": "loading",
     "optim": "optim_step",
     "recurrent": "recurrent",
     "depth": "depth",
@@ -54,6 +55,7 @@ what is measured
            over 2,000 shapes; torch, functorch_port with an empty cache of programs and with a filled one
   devices  collectives, memory and host time of steps on 8 virtual devices, for a TPU of 16 chips if libtpu is
            there, and in 1 to 4 processes, beside hand-written JAX
+  loading  a pass over a DataLoader with 0, 1 and 2 workers, of JPEG files and of small arrays, beside torch
   files    saving and loading a checkpoint of 2 GB beside torch: seconds, and memory beyond the tensors
 
 how it is measured

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["PLAIN", "VARIABLES", "Variable", "facts", "get"]
+__all__ = ["PLAIN", "VARIABLES", "Variable", "environment", "facts", "get"]
 
 _PREFIX = "FUNCTORCH_PORT_"
 _SWITCH = {
@@ -119,6 +119,11 @@ def get(name: str) -> Any:
         raise ValueError(
             f"environment variable {_PREFIX}{name}: got {text!r}, allowed is {variable.allowed}"
         ) from None
+
+
+def environment(**values: str) -> dict[str, str]:
+    """The environment of another process, in which these variables have these values."""
+    return {**os.environ, **{f"{_PREFIX}{name}": value for name, value in values.items()}}
 
 
 def _look() -> None:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import functorch_port as torch
+from functorch_port._base import settings
 from functorch_port._run.fork import only_fork
 from functorch_port.utils.data._utils import collate
 from functorch_port.utils.data._utils.channel import Channel
@@ -179,7 +180,7 @@ def _environment() -> dict[str, str]:
     """The server's: workers compute on the CPU, whatever the process has."""
     flags = _DEVICES.sub("", os.environ.get("XLA_FLAGS", ""))
     own = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1", "XLA_FLAGS": flags}
-    return {**os.environ, **own, "FUNCTORCH_PORT_BACKEND": "auto", "FUNCTORCH_PORT_TIER": "numpy"}
+    return settings.environment(BACKEND="auto", TIER="numpy") | own
 
 
 def _exactly(end: socket.socket, count: int) -> bytes:
