@@ -15,7 +15,7 @@ DEMO := .venv/bin/python
 TEST := .venv-test/bin/python
 NEWEST := .venv-newest/bin/python
 
-.PHONY: help demo test test-newest lint stubs bench speed examples crosscheck operators clean
+.PHONY: help demo test test-newest lint stubs bench speed examples crosscheck operators docs clean
 
 help:  ## show this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ crosscheck: .venv-test/installed  ## compare all optimizers with PyTorch's and o
 
 operators: .venv-test/installed  ## compare every operator of PyTorch's database: writes docs/operators.md
 	JAX_PLATFORMS=cpu $(TEST) tests/operators.py $(ARGS)
+
+docs: .venv-test/installed  ## build the site, in build/site: the guides and the reference; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 JAX_PLATFORMS=cpu $(TEST) -m mkdocs build --strict $(ARGS)
 
 clean:  ## remove the virtual environments, caches and outputs
 	rm -rf .venv .venv-test .venv-newest out benchmarks/results build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

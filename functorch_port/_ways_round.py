@@ -40,7 +40,7 @@ _WAYS = {
     "torch.distributed.ProcessGroup": "torch.distributed.ProcessGroup, whatever the backend",
     "torch.distributed.Reducer": "XLA adds up gradients",
     "torch.distributed.nn.RemoteModule": "there are no remote calls: parallelize_module puts a module on a mesh",
-    "torch.distributed.tensor.debug.CommDebugMode": "step.lower(...).compile().as_text() shows a program's collectives",
+    "torch.distributed.tensor.debug.CommDebugMode": "step.programs()[0].lower().compile().as_text() shows collectives",
     "torch.distributed._symmetric_memory": "XLA manages memory: collectives of torch.distributed",
     "torch.distributed._shard": "DTensor",
     "torch.cuda.nccl": "XLA calls NCCL: torch.distributed.is_nccl_available() tells whether it is there",

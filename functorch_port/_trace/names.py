@@ -117,9 +117,13 @@ def name_cells(
 ) -> dict[Storage, str]:
     """A name for every Storage: the first that the function's variables give, else ``state[i]``.
 
-    That of a joint has the name of a member, and says how many more there are.
+    What a module has gets the keys of its ``state_dict`` where the module itself is the function. That of a joint has
+    the name of a member, and says how many more there are.
     """
     names: dict[Storage, str] = {}
+    own = kind_of(fn)
+    if own is not None:
+        names.update({tensor._storage: key for _, key, tensor in own.tensors(fn)})
     variables = _variables(fn)
     ordered = sorted(
         variables.items(), key=lambda item: _steps(item[1])

@@ -1,0 +1,64 @@
+"""The documentation: examples in docstrings and guides run, and the site builds without a warning."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import functorch_port
+
+ROOT = Path(__file__).parents[1]
+#: processes that share the modules: examples may change what is global
+PARTS = 3
+#: guides whose Python is one program, in the order of the page
+GUIDES = ("tour", "from_pytorch", "from_jax", "data")
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(functorch_port.__path__, "functorch_port.")
+    return sorted(module.name for module in found if not module.name.endswith("__main__"))
+
+
+def run(*command: str, cwd: Path) -> subprocess.CompletedProcess:
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run([sys.executable, *command], cwd=cwd, env=settings, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_examples_of_docstrings(part):
+    done = run("-W", "ignore", __file__, str(part), cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_guides_run(guide, tmp_path):
+    text = (ROOT / "docs" / f"{guide}.md").read_text()
+    blocks = re.findall(r"^ *```python\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    (tmp_path / "guide.py").write_text("\n".join(map(textwrap.dedent, blocks)))
+    done = run("guide.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_site_builds(tmp_path):
+    done = run("-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "reference" / "torch.optim.html").read_text()
+    assert 'id="torch.optim.AdamW"' in page and "<math" in page
+    assert "torch.nn.functional" in (tmp_path / "search" / "search_index.json").read_text()
+
+
+if __name__ == "__main__":
+    failed = {
+        name: doctest.testmod(importlib.import_module(name)).failed
+        for name in modules()[int(sys.argv[1]) :: PARTS]
+    }
+    sys.exit(any(failed.values()))
