@@ -42,6 +42,8 @@ Each file is a program of its own in plain PyTorch, with `--help`; the step is c
 line `import functorch_port as torch` is all that ties it to this package: with `import torch` in its place it runs on
 PyTorch. `digits_cnn.py` is what `make demo` runs, `tutorial_style.py` a script that `functorch-port run` takes as it
 is, and `resume.py` may be killed and started again (by `functorch_port.utils.resume`, which PyTorch has not).
+`trainer.py` is a loop to copy: progress bar, validation, checkpoints, early stopping, gradient accumulation, clipping,
+mixed precision, a log, one device or all.
 
 What both libraries print at the end, from the same seed in float32, PyTorch eager and functorch_port compiled. Rounding
 differs, and hundreds of steps amplify it; the first thirty losses agree to 1e-8 in float64

@@ -1,5 +1,6 @@
 """The examples run, and train compiled here to the losses that PyTorch's eager mode has."""
 
+import json
 import os
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def precision(request):
 
 
 def test_every_example_is_in_the_table():
-    apart = {"both", "digits_cnn", "resume", "tutorial_style"}
+    apart = {"both", "digits_cnn", "resume", "trainer", "tutorial_style"}
     assert set(EXAMPLES) == set(TINY) == {path.stem for path in FOLDER.glob("*.py")} - apart
 
 
@@ -154,3 +155,31 @@ def test_the_run_that_may_be_stopped(tmp_path, monkeypatch):
     finally:
         ft.use_deterministic_algorithms(False)
     assert (tmp_path / "run" / "best.pt").exists() and (tmp_path / "run" / "resume.png").exists()
+
+
+def test_the_trainer_goes_on_and_stops_early(tmp_path, monkeypatch, capsys):
+    example = load("trainer", "functorch_port")
+    options = "--epochs 2 --batch-size 300 --width 2 --clip 0.5 --accumulate 3 --eager --out"
+    log = example.Trainer.log
+
+    def breaks(self, **entry):
+        log(self, **entry)
+        raise KeyboardInterrupt
+
+    ft.use_deterministic_algorithms(True)
+    try:
+        whole = example.main([*options.split(), str(tmp_path / "whole")])
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(example.Trainer, "log", breaks)
+            example.main([*options.split(), str(tmp_path / "run")])
+        assert whole[:4] + example.main([*options.split(), str(tmp_path / "run")]) == whole
+        assert len(whole) == 8
+        again = example.main(
+            [*options.split(), str(tmp_path / "more"), "--epochs", "6", "--lr", "0", "--patience", "2"]
+        )
+        assert len(again) == 3 * 4  # the first pass is the best, and the next two are not
+    finally:
+        ft.use_deterministic_algorithms(False)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [1, 2]
+    assert len((FOLDER / "trainer.py").read_text().splitlines()) <= 200
