@@ -30,8 +30,9 @@ def test_extras_exist():
 
 
 def test_files_exist():
-    named = re.findall(r"`((?:tests|docs)/[\w./]*|[A-Z]+\.md)`", README)
-    assert len(named) > 5 and all((ROOT / name).exists() for name in named)
+    named = re.findall(r"`((?:tests|docs|examples)/[\w./]*|[A-Z]+\.md)`", README)
+    named += re.findall(r"\]\(([\w./]+)\)", README)
+    assert len(named) > 15 and all((ROOT / name).exists() for name in named)
 
 
 def test_the_speed_table_is_put_where_it_belongs(tmp_path):
@@ -41,7 +42,7 @@ def test_the_speed_table_is_put_where_it_belongs(tmp_path):
     pair = "compiled / torch eager"
     times = {"torch eager": {"median": 0.05}, "eager": {"median": 0.06}, "compiled": {"median": 0.04}}
     case = {"train": {"seconds": times, "ratios": {pair: {"median": 0.8}}}}
-    suite = {"cases": {"MLP": case}, "geometric means": {"train": {pair: 0.8}}}
+    suite = {"cases": {"MLP 784": case, "another": case}, "geometric means": {"train": {pair: 0.8}}}
     (results / "suite.json").write_text(json.dumps(suite))
     (results / "speed.md").write_text("figures")
     (results / "speed_train.png").write_bytes(b"plot")
@@ -52,7 +53,7 @@ def test_the_speed_table_is_put_where_it_belongs(tmp_path):
     assert {path.name for path in written} == {"speed.md", "speed_train.png", "README.md"}
     lines = readme.read_text().splitlines()
     assert "old" not in lines and lines[0] == "above" and lines[-1] == "below"
-    assert "| MLP | 50 | 60 | 40 | 0.80 |" in lines and "| geometric mean |  |  |  | 0.80 |" in lines
+    assert "| MLP 784 | 50 | 60 | 40 | 0.80 |" in lines and not any("another" in line for line in lines) and "| geometric mean of all 2 |  |  |  | 0.80 |" in lines
     readme.write_text("no marks")
     with pytest.raises(ValueError, match="lacks the lines"):
         list(made["publish"](results, docs, readme))
