@@ -51,7 +51,13 @@ def speed_table(suite: dict[str, Any]) -> str:
         train = result["train"]
         times = [f"{1e3 * train['seconds'][who]['median']:.3g}" for who in TIMES]
         rows.append([name, *times, *(f"{train['ratios'][pair]['median']:.2f}" for pair in pairs)])
-    rows.append([f"geometric mean of all {len(suite['cases'])}", *[""] * len(TIMES), *(f"{means[pair]:.2f}" for pair in pairs)])
+    rows.append(
+        [
+            f"geometric mean of all {len(suite['cases'])}",
+            *[""] * len(TIMES),
+            *(f"{means[pair]:.2f}" for pair in pairs),
+        ]
+    )
     return LEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

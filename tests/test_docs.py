@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 import functorch_port
+from functorch_port._base import settings
 
 ROOT = Path(__file__).parents[1]
 #: processes that share the modules: examples may change what is global
 PARTS = 3
 #: guides whose Python is one program, in the order of the page
-GUIDES = ("tour", "from_pytorch", "from_jax", "data")
+GUIDES = ("tour", "from_pytorch", "from_jax", "data", "crosscheck_guide")
 
 
 def modules() -> list[str]:
@@ -47,6 +48,11 @@ def test_guides_run(guide, tmp_path):
     (tmp_path / "guide.py").write_text("\n".join(map(textwrap.dedent, blocks)))
     done = run("guide.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_setting_is_on_its_page():
+    page = (ROOT / "docs" / "running.md").read_text()
+    assert [name for name in settings.VARIABLES if f"| `FUNCTORCH_PORT_{name}` |" not in page] == []
 
 
 def test_the_site_builds(tmp_path):

@@ -53,7 +53,11 @@ def test_the_speed_table_is_put_where_it_belongs(tmp_path):
     assert {path.name for path in written} == {"speed.md", "speed_train.png", "README.md"}
     lines = readme.read_text().splitlines()
     assert "old" not in lines and lines[0] == "above" and lines[-1] == "below"
-    assert "| MLP 784 | 50 | 60 | 40 | 0.80 |" in lines and not any("another" in line for line in lines) and "| geometric mean of all 2 |  |  |  | 0.80 |" in lines
+    assert (
+        "| MLP 784 | 50 | 60 | 40 | 0.80 |" in lines
+        and not any("another" in line for line in lines)
+        and "| geometric mean of all 2 |  |  |  | 0.80 |" in lines
+    )
     readme.write_text("no marks")
     with pytest.raises(ValueError, match="lacks the lines"):
         list(made["publish"](results, docs, readme))
