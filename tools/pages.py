@@ -40,8 +40,8 @@ MODULES = (
     "torch.distributed", "torch.distributed.tensor", "torch.distributed.tensor.parallel", "torch.distributed.sharding",
     "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch.distributed.pipelining", "torch.multiprocessing",
     "torch.accelerator", "torch.cuda", "torch.backends", "torch.testing", "torch.interchange", "torch.safetensors",
-    "torch.flax", "torch.crosscheck", "torch.viz", "torch.vision", "torch.vision.datasets", "torch.vision.transforms",
-    "torch.vision.transforms.v2", "torch.vision.models", "torch.vision.ops", "torch.vision.utils",
+    "torch.flax", "torch.crosscheck", "torch.viz", "torchvision.datasets", "torchvision.io", "torchvision.models", "torchvision.ops",
+    "torchvision.transforms", "torchvision.transforms.v2", "torchvision.tv_tensors", "torchvision.utils",
 )  # fmt: skip
 
 
@@ -81,18 +81,27 @@ def _pages() -> Iterator[tuple[str, str]]:
             yield name, _tensor()
             continue
         try:
-            module = importlib.import_module(PACKAGE + name.removeprefix("torch"))
+            module = importlib.import_module(_own(name))
         except ModuleNotFoundError as error:
-            if not f"{PACKAGE}{name.removeprefix('torch')}.".startswith(f"{error.name}."):
+            if not f"{_own(name)}.".startswith(f"{error.name}."):
                 raise
             continue
         yield name, _module(name, module)
 
 
+def _own(name: str) -> str:
+    """What a module of PyTorch's or torchvision's is called here."""
+    return (
+        f"{PACKAGE}.vision{name[11:]}"
+        if name.startswith("torchvision")
+        else PACKAGE + name.removeprefix("torch")
+    )
+
+
 def _module(name: str, module: ModuleType) -> str:
     shown = dict(sorted(_public(module).items(), key=lambda item: item[0].lower()))
     parts = [f"# {name}", _docstring(module.__doc__, 2)]
-    parts.append(f"In Python: `import {PACKAGE}{name.removeprefix('torch')}`.\n")
+    parts.append(f"In Python: `import {_own(name)}`.\n")
     for title, kind in (("Classes", _is_class), ("Functions", callable), ("Values", lambda value: True)):
         found = {key: value for key, value in shown.items() if kind(value)}
         shown = {key: value for key, value in shown.items() if key not in found}
@@ -269,7 +278,7 @@ def _index(names: list[str]) -> str:
         "|---|---|",
     ]
     for name in names:
-        module = sys.modules.get(PACKAGE + name.removeprefix("torch"))
+        module = sys.modules.get(_own(name))
         first = (
             (module.__doc__ or "").split("\n")[0] if module else "The tensor: a handle on the mutable cell."
         )
