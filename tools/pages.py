@@ -40,7 +40,8 @@ MODULES = (
     "torch.distributed", "torch.distributed.tensor", "torch.distributed.tensor.parallel", "torch.distributed.sharding",
     "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch.distributed.pipelining", "torch.multiprocessing",
     "torch.accelerator", "torch.cuda", "torch.backends", "torch.testing", "torch.interchange", "torch.safetensors",
-    "torch.flax", "torch.crosscheck", "torch.viz", "torchvision.datasets", "torchvision.io", "torchvision.models", "torchvision.ops",
+    "torch.flax", "torch.crosscheck", "torch.viz",
+    "torchvision.datasets", "torchvision.io", "torchvision.models", "torchvision.ops",
     "torchvision.transforms", "torchvision.transforms.v2", "torchvision.tv_tensors", "torchvision.utils",
 )  # fmt: skip
 
