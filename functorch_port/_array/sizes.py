@@ -21,7 +21,17 @@ from .._base.sizes import evaluated, is_symbolic_dim, limits, names_in
 from . import tracing
 from .symbolic import SymNumber
 
-__all__ = ["NeedsSize", "SmallSize", "SymSize", "Symbols", "as_index", "plain_dim", "size_key", "sized"]
+__all__ = [
+    "NeedsSize",
+    "SmallSize",
+    "SymSize",
+    "Symbols",
+    "as_index",
+    "is_same_size",
+    "plain_dim",
+    "size_key",
+    "sized",
+]
 
 
 class NeedsSize(RuntimeError):
@@ -36,16 +46,19 @@ class Symbols:
     """The symbols of one trace.
 
     Args:
-        largest: by name of a symbol the most that it may be; the least is 2.
+        largest: by name of a symbol the most that it may be.
         now: by name its value at this call.
+        least: by name the least that it may be; 2 unless given.
 
     Attributes:
         dims: by name the symbol.
         tracers: by name the number in the traced program.
     """
 
-    def __init__(self, largest: dict[str, int], now: dict[str, int]) -> None:
-        self.scope = SymbolicScope(limits(largest))
+    def __init__(
+        self, largest: dict[str, int], now: dict[str, int], least: dict[str, int] | None = None
+    ) -> None:
+        self.scope = SymbolicScope(limits(largest, least))
         self.dims: dict[str, Any] = {}
         for name in largest:
             (self.dims[name],) = symbolic_shape(name, scope=self.scope)
@@ -129,6 +142,11 @@ def as_index(number: Any) -> Any:
 def plain_dim(number: Any) -> Any:
     """What JAX takes for a `SymSize`; any other number as it is."""
     return number.dim if type(number) is SymSize else number
+
+
+def is_same_size(a: Any, b: Any) -> bool:
+    """Whether two numbers are equal for all values of the symbols. Unlike ``==`` it makes no program depend on them."""
+    return bool(plain_dim(a) == plain_dim(b))
 
 
 def _arithmetic(name: str, swap: bool = False) -> Callable[[SymSize, Any], Any]:
