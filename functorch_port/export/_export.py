@@ -138,12 +138,24 @@ def _leaves(
         pairs, structure = flattened(value, unknown_input)
         found += [(f"{name}_{path}" if path else name, leaf) for path, leaf in pairs]
         structures.append(structure)
+    found = [*zip(_unique([name for name, _ in found]), (leaf for _, leaf in found), strict=True)]
     for _, leaf in found:
         if not (isinstance(leaf, Tensor) or leaf is None or type(leaf) in (bool, int, float, str)):
             raise unknown_input(type(leaf))
     count = len(args)
     tree = ["tuple", None, [["tuple", None, structures[:count]], ["dict", list(kwargs), structures[count:]]]]
     return found, tree
+
+
+def _unique(names: list[str]) -> list[str]:
+    """The names, with a number after those that were there before."""
+    found: list[str] = []
+    for name in names:
+        k = 1
+        while (new := name if k == 1 else f"{name}_{k}") in found:
+            k += 1
+        found.append(new)
+    return found
 
 
 # ------------------------------------------------------------------ trace
@@ -303,8 +315,8 @@ def _input(name: str, leaf: Any) -> Input:
 def _outputs(outputs: list[tuple[str, tuple[Any] | None]], exported: Any) -> list[Output]:
     avals = iter(exported.out_avals)
     found = []
-    for path, value in outputs:
-        name = path or "output"
+    names = _unique([path or "output" for path, _ in outputs])
+    for name, (_, value) in zip(names, outputs, strict=True):
         if value is not None:
             found.append(Output(name, None, value=value[0]))
             continue
