@@ -79,13 +79,15 @@ class Service:
     Attributes:
         app: for a server of ASGI.
         state: ``"starting"``, ``"ready"`` or ``"stopping"``.
+        is_compiled: whether requests are taken.
+        given: how many answers it gave to ``/predict``.
     """
 
     def __init__(
         self, model: Model, limits: Limits, name: str, failed: Callable[[Exception], None] | None = None
     ) -> None:
         self.model, self.limits, self.name, self.failed = model, limits, name, failed
-        self.state = "starting"
+        self.state, self.given, self.is_compiled = "starting", 0, False
         self.batcher = Batcher(model, limits.max_wait, limits.queue, self._note)
         self._metrics()
         routes = [
@@ -128,6 +130,7 @@ class Service:
             if self.failed is not None:
                 self.failed(error)
             return
+        self.is_compiled = True
         if self.state == "starting":
             self.state = "ready"
         batched = f"up to {self.model.sizes[-1]} rows at once" if self.model.batch else self.model.why_alone
@@ -151,12 +154,13 @@ class Service:
                 log.exception("an error of the server")
                 response = self._error(500, "an error of the server; its log has more")
         self.answers.labels(str(response.status_code)).inc()
+        self.given += 1
         if self.state == "stopping":
             response.headers["connection"] = "close"
         return response
 
     async def _answer(self, request: Request) -> Response:
-        if self.state == "starting":
+        if not self.is_compiled:
             raise Refused(503, "the program is being compiled; ask /ready")
         kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
         kind = JSON if kind == CURL else kind

@@ -66,23 +66,29 @@ class Batcher:
 
     async def run(self) -> None:
         """Compute requests, for ever."""
-        loop = asyncio.get_running_loop()
         while True:
             await self._wait_for_a_batch()
             jobs = self._taken()
-            if not jobs:
-                continue
-            self.note(len(jobs), sum(job.rows for job in jobs))
-            try:
-                answers = await loop.run_in_executor(self._thread, self.model, [job.arrays for job in jobs])
-            except Exception as error:
+            if jobs:
+                self.note(len(jobs), sum(job.rows for job in jobs))
+                await self._compute(jobs)
+
+    async def _compute(self, jobs: list[_Job]) -> None:
+        """Answer requests, together; if that fails, each by itself, so that an error is nobody else's."""
+        try:
+            answers = await asyncio.get_running_loop().run_in_executor(
+                self._thread, self.model, [job.arrays for job in jobs]
+            )
+        except Exception as error:
+            if len(jobs) > 1:
                 for job in jobs:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
-                continue
-            for job, answer in zip(jobs, answers, strict=True):
-                if not job.answer.done():  # nobody waits any more
-                    job.answer.set_result(answer)
+                    await self._compute([job])
+            elif not jobs[0].answer.done():
+                jobs[0].answer.set_exception(error)
+            return
+        for job, answer in zip(jobs, answers, strict=True):
+            if not job.answer.done():  # else nobody waits any more
+                job.answer.set_result(answer)
 
     async def _wait_for_a_batch(self) -> None:
         while not self._jobs:

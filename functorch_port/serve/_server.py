@@ -17,6 +17,8 @@ from ._model import Model
 
 __all__ = ["run"]
 
+log = logging.getLogger("functorch_port.serve")
+
 #: seconds in which connections that were open at the signal may still ask
 GRACE = 0.25
 
@@ -24,9 +26,9 @@ GRACE = 0.25
 class _Server(uvicorn.Server):
     """A server that at a signal listens no more, answers what it was asked, and ends with status 0."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, listening: socket.socket) -> None:
         super().__init__(config)
-        self.service, self.status = service, 0
+        self.service, self.listening, self.status = service, listening, 0
         self.loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -41,13 +43,15 @@ class _Server(uvicorn.Server):
         self.loop.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
-        logging.getLogger("functorch_port.serve").info(
-            "stopping: %d requests left", self.service.batcher.open
-        )
+        log.info("stopping; requests that are left: %d", self.service.batcher.open)
+        assert self.loop is not None
+        self.listening.listen(0)  # what has connected is accepted, and hardly anything comes after it
+        self.loop.call_later(GRACE / 5, self._listen_no_more)
+        self.loop.call_later(GRACE, self._end)
+
+    def _listen_no_more(self) -> None:
         for server in self.servers:
             server.close()
-        assert self.loop is not None
-        self.loop.call_later(GRACE, self._end)
 
     def _end(self) -> None:
         self.should_exit = True
@@ -66,7 +70,7 @@ def run(path: str, host: str, port: int, max_batch: int, limits: Limits) -> int:
     """
     model = Model(load(path), max_batch)
     logging.basicConfig(format="functorch-port serve: %(message)s", stream=sys.stderr, level=logging.WARNING)
-    logging.getLogger("functorch_port.serve").setLevel(logging.INFO)
+    log.setLevel(logging.INFO)
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
@@ -82,7 +86,7 @@ def run(path: str, host: str, port: int, max_batch: int, limits: Limits) -> int:
             backlog=2048,
             timeout_graceful_shutdown=int(limits.timeout) + 5,
         )
-        server = _Server(config, service)
+        server = _Server(config, service, listening)
         shown = f"[{host}]" if ":" in host else host
         print(f"functorch-port serve: {path} on http://{shown}:{listening.getsockname()[1]}", flush=True)
         before = {sig: signal.getsignal(sig) for sig in (signal.SIGINT, signal.SIGTERM)}
@@ -91,4 +95,5 @@ def run(path: str, host: str, port: int, max_batch: int, limits: Limits) -> int:
         finally:
             for sig, handler in before.items():
                 signal.signal(sig, handler)
+    log.info("stopped; answers given: %d", service.given)
     return server.status

@@ -326,18 +326,16 @@ def test_a_signal_under_load_loses_nothing(net_and_file, sig):
     server = Server(path, "--max-wait-ms", 20).wait_until_ready()
     given = inputs(np.random.default_rng(3), 2)
     want = expected(net, given)
-    sent, answered, refused = [], [], []
+    answered, refused = [], []
 
     def ask(k):
         while True:
             with server.connected() as connection:
                 try:
-                    connection.connect()
-                except OSError:  # it does not listen any more
-                    refused.append(k)
+                    status, answer = server.predict(given, connection=connection)
+                except (ConnectionRefusedError, ConnectionResetError) as error:  # it does not listen any more
+                    refused.append(type(error).__name__)
                     return
-                sent.append(k)
-                status, answer = server.predict(given, connection=connection)
                 assert status == 200
                 assert_answer(answer, want)
                 answered.append(k)
@@ -350,8 +348,8 @@ def test_a_signal_under_load_loses_nothing(net_and_file, sig):
         code, log = server.stop(sig)
         for job in jobs:
             job.result()
-    assert len(answered) == len(sent) and len(refused) == 16
-    assert code == 0 and "stopping" in log and "Traceback" not in log
+    assert code == 0 and "Traceback" not in log and len(refused) == 16
+    assert f"stopped; answers given: {len(answered)}\n" in log  # all that it took came back
 
 
 # ------------------------------------------------------------------ what cannot be served
@@ -419,8 +417,8 @@ def test_types_that_numpy_does_not_have():
     shapes = ({0: Dim("batch")},)
     model = Model(export(nn.ReLU(), (ft.ones(1, 2, dtype=ft.bfloat16),), dynamic_shapes=shapes), 2)
     array = ft.tensor([[1.5, -2.0]], dtype=ft.bfloat16)
-    file = io.BytesIO()
-    np.savez(file, input=np.asarray(array).view("V2"))
+    file, plain = io.BytesIO(), np.asarray(array.jax())
+    np.savez(file, input=plain.view("V2"))
     bodies = {
         JSON: b'{"input": [[1.5, -2]]}',
         NPZ: file.getvalue(),
@@ -428,7 +426,7 @@ def test_types_that_numpy_does_not_have():
     }
     for kind, body in bodies.items():
         (found,) = read(body, kind, model)
-        assert found.dtype == np.asarray(array).dtype and found.astype(float).tolist() == [[1.5, -2]]
+        assert found.dtype == plain.dtype and found.astype(float).tolist() == [[1.5, -2]]
     with pytest.raises(Wrong, match="it is float32"):
         read(save_safetensors({"input": ft.ones(1, 2)}), SAFETENSORS, model)
     with pytest.raises(Malformed, match="unpacks to far more"):
@@ -483,10 +481,10 @@ def test_requests_are_put_together_in_order():
         model.go.set()
         found = await asyncio.gather(*jobs, return_exceptions=True)
         task.cancel()
-        # none overtakes one of its own width; a request that fails takes those with it that it is computed with
-        assert model.calls == [[1], [2, 1], [1], [3, 1], [1]]
+        # none overtakes one of its own width; after an error each is computed by itself
+        assert model.calls == [[1], [2, 1], [1], [3, 1], [3], [1], [1]]
         assert [type(f) for f in found[5:7]] == [asyncio.CancelledError, ValueError]
-        for one, answer in zip(given[:5], found[:5]):
+        for one, answer in zip([*given[:5], rows(1)], [*found[:5], found[7]]):
             assert np.array_equal(answer[0], one[0] * 2)
         assert batcher.open == 0
 
@@ -517,7 +515,7 @@ def test_too_many_and_too_slow():
         body = json.dumps(FINE).encode()
         status, headers, answer = await call(service.app, body)
         assert status == 503 and headers["retry-after"] == "1" and "being compiled" in answer["error"]
-        service.state = "ready"  # and nobody computes
+        service.is_compiled = True  # and nobody computes
         slow = asyncio.create_task(call(service.app, body))
         await asyncio.sleep(0.05)
         status, headers, answer = await call(service.app, body)
