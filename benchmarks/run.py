@@ -28,6 +28,7 @@ BENCHMARKS = {
     "batch": "batch",
     "novelty": "novelty",
     "devices": "devices",
+    "serve": "serve",
 }
 EPILOG = """\
 what is measured
@@ -55,6 +56,7 @@ what is measured
   devices  collectives, memory and host time of steps on 8 virtual devices, for a TPU of 16 chips if libtpu is
            there, and in 1 to 4 processes, beside hand-written JAX
   files    saving and loading a checkpoint of 2 GB beside torch: seconds, and memory beyond the tensors
+  serve    `functorch-port serve`: requests a second and latency for 1, 8 and 64 clients, with and without batching
 
 how it is measured
   All contestants of a case are in one process and take turns, so that a busy machine hits them alike.

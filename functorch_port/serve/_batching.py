@@ -31,7 +31,8 @@ class _Job:
 class Batcher:
     """Collects requests until they fill a batch, or the first has waited long enough, and has a thread compute them.
 
-    While the thread computes, further requests collect anyway: under load nobody waits for the clock.
+    While the thread computes, further requests collect anyway. One waits for others only as long as there are fewer
+    than were computed last: who asks alone does not wait.
 
     Args:
         model: what computes.
@@ -42,7 +43,7 @@ class Batcher:
 
     def __init__(self, model: Model, max_wait: float, limit: int, note: Callable[[int, int], None]) -> None:
         self.model, self.max_wait, self.limit, self.note = model, max_wait, limit, note
-        self.open = 0
+        self.open, self._expected = 0, 1
         self._jobs: deque[_Job] = deque()
         self._came = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "serve")
@@ -70,6 +71,7 @@ class Batcher:
             await self._wait_for_a_batch()
             jobs = self._taken()
             if jobs:
+                self._expected = len(jobs)
                 self.note(len(jobs), sum(job.rows for job in jobs))
                 await self._compute(jobs)
 
@@ -97,7 +99,7 @@ class Batcher:
         if self.model.batch is None or not self.max_wait:
             return
         end = self._jobs[0].came + self.max_wait
-        while self._waiting_rows() < self.model.sizes[-1]:
+        while self._waiting_rows() < self.model.sizes[-1] and len(self._jobs) < self._expected:
             left = end - asyncio.get_running_loop().time()
             if left <= 0:
                 return
