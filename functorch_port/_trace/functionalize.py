@@ -121,6 +121,7 @@ class Pure:
         leaves: of the arguments that it is traced with, and ``tree``, their structure.
         rng: as for `functionalize`.
         sizes: those of arguments that stay symbols.
+        checks: whether the program makes the checks of values that eager mode makes.
 
     Attributes:
         program: what was traced.
@@ -135,6 +136,7 @@ class Pure:
         tree: Structure,
         rng: str,
         sizes: Sizes | None = None,
+        checks: bool = False,
     ) -> None:
         if rng == "torch":
             raise NotImplementedError(
@@ -143,7 +145,7 @@ class Pure:
         self.sizes = sizes
         examples = [_example(leaf) for leaf in leaves]
         with jax.core.eval_context():  # a transform of JAX that is running has no part in it
-            program, first, overlay = trace(fn, examples, tree, rng, join=False, sizes=sizes)
+            program, first, overlay = trace(fn, examples, tree, rng, join=False, sizes=sizes, checks=checks)
         if not overlay.inside.isdisjoint(first.kept):
             overlay.undo()
             raise NotImplementedError(
@@ -178,6 +180,10 @@ class Pure:
         return state
 
     def __call__(self, state: dict[str, Any], leaves: list[Any]) -> tuple[Any, dict[str, Any]]:
+        return self.run(state, leaves)[:2]
+
+    def run(self, state: dict[str, Any], leaves: list[Any]) -> tuple[Any, dict[str, Any], Any]:
+        """The outputs, the new state, and the flags of the program's checks; None if it makes none."""
         inputs, effects, executable = self.program.inputs, self.program.effects, self.program.executable
         missing = [n for n in (*self.names, *self.grads.values()) if n not in state]
         if missing:
@@ -216,7 +222,8 @@ class Pure:
                 new[places[(id(table), key)]] = rule(env)
         results = self.program.results
         found = [self._leaf(out, outs, leaves, env, new, by_cell) for out in results.outputs]
-        return unflatten(results.tree, found), new
+        within = self.program.within
+        return unflatten(results.tree, found), new, None if within is None else outs[within.index]
 
     def _leaf(
         self, out: Any, outs: Any, leaves: Any, env: Any, new: dict[str, Any], by_cell: dict[Storage, str]

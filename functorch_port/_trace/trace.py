@@ -324,7 +324,8 @@ def _trace_once(
                 ends = Ends(layouts)
             symbols.tracers = {}
     collect_guards(draft, overlay, optimizers, slots, arguments)
-    closed = checking.sort_out(draft, overlay, closed, cells, arrays, arguments, traced)
+    before = sizes is None or sizes.are_padded
+    closed = checking.sort_out(draft, overlay, closed, cells, arrays, arguments, traced, before)
     numbers = [(n, n[1], plain[n]) for n in arg_numbers]
     rows = None
     if overlay.across is not None:

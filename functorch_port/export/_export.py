@@ -11,6 +11,7 @@ from jax.errors import InconclusiveDimensionOperation
 
 from .._array import tracing
 from .._array.placed import sharding_of
+from .._array.refusal import Check, unknown
 from .._array.sizes import NeedsSize, SymSize
 from .._array.storage import Storage
 from .._base import alive, dtypes
@@ -19,7 +20,7 @@ from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import flatten_call
 from .._trace.functionalize import Pure
 from ..nn._module import Module
-from ._program import ExportedProgram, State
+from ._program import CHECKS, ExportedProgram, State
 from ._signature import Input, InputKind, Output
 from ._structure import LEAF, Structure, flattened, unflattened, unknown_input
 from ._symbols import Declared, UserError, declared
@@ -202,7 +203,7 @@ class _Traced:
 def _pure(fn: Any, leaves: list[Any], tree: Any, sizes: Declared) -> Pure:
     """The traced function, with errors that say what was going on."""
     try:
-        return Pure(fn, leaves, tree, "jax", sizes if sizes.ranges else None)
+        return Pure(fn, leaves, tree, "jax", sizes, checks=True)
     except NotImplementedError as error:
         raise NotImplementedError(str(error).replace("functionalize:", "export:")) from error
     except Exception as error:
@@ -284,10 +285,10 @@ def _program(
     fixed = {key: values.pop(key) for key in [*values] if inside and key not in mutated}
     names = {key: name for name, key in keys.items()}
 
-    def run(given: dict[str, Any], inputs: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def run(given: dict[str, Any], inputs: list[Any]) -> tuple[list[Any], dict[str, Any], list[Any]]:
         held = {**given, **fixed}
-        outs, new = pure({name: held[key] for key, name in names.items()}, inputs)
-        return outs, {key: new[names[key]] for key in mutated}
+        outs, new, flags = pure.run({name: held[key] for key, name in names.items()}, inputs)
+        return outs, {key: new[names[key]] for key in mutated}, [] if flags is None else [flags]
 
     avals = {key: jax.ShapeDtypeStruct(value.shape, value.dtype) for key, value in values.items()}
     with tracing.x64():
@@ -301,6 +302,7 @@ def _program(
         outputs=_outputs(traced.outputs, exported),
         structures=(structure, traced.structure),
         mutated=mutated,
+        checks=_checks(pure),
         ranges=traced.sizes.ranges,
         example=example,
     )
@@ -389,6 +391,21 @@ def _refuse(pure: Pure, cells: Mapping[Storage, str]) -> None:
             "export: the module assigns a tensor to an attribute. Such attributes must be registered as buffers, and "
             "written with copy_()"
         )
+
+
+def _checks(pure: Pure) -> list[tuple[str, str]]:
+    """What the program's checks raise: the type and the text, with question marks for what depends on values."""
+    within = pure.program.within
+    found = []
+    for check, _ in [] if within is None else within.checks:
+        values = [
+            jax.ShapeDtypeStruct([n if isinstance(n, int) else 2 for n in v.shape], v.dtype)
+            for v in check.values
+        ]
+        error = unknown(Check(check.bad, check.error, values))()
+        name = type(error).__name__
+        found.append((name if name in CHECKS else "RuntimeError", str(error)))
+    return found
 
 
 def _mutated(pure: Pure, state: Sequence[State], keys: Mapping[str, str]) -> list[str]:

@@ -26,7 +26,7 @@ from ..serialization._atomic import atomic
 from ..serialization._container import Archive, Source, Writer
 from ..serialization._tensors import tensor_at
 from ..version import __version__
-from ._program import ExportedProgram, State
+from ._program import CHECKS, ExportedProgram, State
 from ._signature import Input, InputKind, Output, Range
 from ._structure import flattened, unflattened
 
@@ -119,6 +119,7 @@ def _write(ep: ExportedProgram, file: IO[bytes]) -> None:
         "ranges": {name: list(r) for name, r in ep.range_constraints.items()},
         "state": state,
         "mutated": ep._mutated,
+        "checks": ep._checks,
         "example": example,
         "tensors": [{"dtype": t.dtype.name, "shape": list(t.shape)} for t in kept],
     }
@@ -235,6 +236,13 @@ def _tensor(archive: Archive, entry: str, one: dict[str, Any], name: str) -> Ten
     return tensor_at(array, jax.local_devices()[0])
 
 
+def _error(name: str) -> str:
+    """The name of an exception of Python that a check may raise."""
+    if name not in CHECKS:
+        raise ValueError(f"a check raises {name}")
+    return name
+
+
 def _program(about: dict[str, Any], exported: Any, tensors: Sequence[Tensor]) -> ExportedProgram:
     made: dict[int, Tensor] = {}
     state = []
@@ -266,6 +274,7 @@ def _program(about: dict[str, Any], exported: Any, tensors: Sequence[Tensor]) ->
         outputs=outputs,
         structures=tuple(about["structures"]),
         mutated=about["mutated"],
+        checks=[(_error(name), text) for name, text in about["checks"]],
         ranges={name: Range(*r) for name, r in about["ranges"].items()},
         example=example,
     )

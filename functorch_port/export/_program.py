@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from .._array import tracing
 from .._tensor.grad_mode import no_grad
@@ -30,7 +31,12 @@ from ._signature import (
 )
 from ._structure import Structure, unflattened
 
-__all__ = ["ExportedProgram", "State"]
+__all__ = ["CHECKS", "ExportedProgram", "State"]
+
+#: what a check of a program may raise
+CHECKS = {
+    error.__name__: error for error in (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
+}
 
 _PREFIX = {InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_", InputKind.CONSTANT_TENSOR: "c_"}
 
@@ -60,7 +66,8 @@ class ExportedProgram:
 
     Attributes:
         exported: the StableHLO program, for JAX: ``exported.call(state, inputs)`` with arrays by name and a list of
-            arrays gives a list of outputs and the new values of the buffers that the program writes to.
+            arrays gives a list of outputs, by name the new values of the buffers that the program writes to, and a list
+            of the flags of its checks, such as that indices are within range: one array, or none if it has no checks.
         inputs, outputs: what the user gives and gets, in order.
         range_constraints: by name the sizes that a call may have.
         example_inputs: the arguments that the module was exported with.
@@ -77,12 +84,13 @@ class ExportedProgram:
         outputs: Sequence[Output],
         structures: tuple[Structure, Structure],
         mutated: Sequence[str],
+        checks: Sequence[tuple[str, str]],
         ranges: Mapping[str, Range],
         example: tuple[tuple[Any, ...], dict[str, Any]] | None,
     ) -> None:
         self.exported, self.inputs, self.outputs = exported, tuple(inputs), tuple(outputs)
         self.range_constraints, self.example_inputs = dict(ranges), example
-        self._state, self._mutated = tuple(state), tuple(mutated)
+        self._state, self._mutated, self._checks = tuple(state), tuple(mutated), tuple(checks)
         self._in, self._out = structures
         self._run = jax.jit(exported.call)
 
@@ -192,6 +200,13 @@ class ExportedProgram:
     def _arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         return checked(self.inputs, self._in, self.range_constraints, args, kwargs)
 
+    def _check(self, flags: Sequence[Any]) -> None:
+        """Raise the error of a check that failed."""
+        failed = np.flatnonzero(np.asarray(flags[0])) if flags else ()
+        if len(failed):
+            name, text = self._checks[failed[0]]
+            raise CHECKS[name](text)
+
     def _results(self, arrays: Sequence[Any], made: Callable[[Any], Any] = wrap) -> Any:
         """What the user gets, given the arrays that the program computed."""
         values = iter(arrays)
@@ -260,7 +275,8 @@ class _ExportedModule(Module):
         arrays = program._arrays(args, kwargs)
         tensors = {key: table[name] for key, table, name in self._places}
         with tracing.x64():
-            outs, new = program._run({key: t._value for key, t in tensors.items()}, arrays)
+            outs, new, flags = program._run({key: t._value for key, t in tensors.items()}, arrays)
+        program._check(flags)
         with no_grad():
             for key, value in new.items():
                 tensors[key].copy_(wrap(value))

@@ -177,6 +177,8 @@ class Service:
             raise Refused(415, str(error)) from None
         try:
             outputs = await self.batcher.submit(arrays)
+        except Wrong as error:
+            raise Refused(422, str(error), error.field) from None
         except Full:
             raise Refused(503, f"{self.limits.queue} requests wait already (--queue)") from None
         size = LARGE * (kind == JSON and sum(out.size for out in outputs) > LARGE // 8)

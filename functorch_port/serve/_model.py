@@ -137,8 +137,13 @@ class Model:
 
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         with tracing.x64():
-            outs, _ = self._for(arrays)(self._state, list(arrays))
-            return [np.asarray(out) for out in outs]
+            outs, _, flags = self._for(arrays)(self._state, list(arrays))
+            found = [np.asarray(out) for out in outs]
+        try:
+            self.program._check(flags)
+        except Exception as error:  # what the module would have raised
+            raise Wrong(f"{type(error).__name__}: {error}") from None
+        return found
 
     def _for(self, arrays: Sequence[np.ndarray]) -> Callable[..., Any]:
         """The program compiled for these shapes."""
@@ -180,20 +185,25 @@ class Model:
         for size in self.sizes or [0]:
             self._run(self.example(size))
             tell(f"compiled for {size} rows" if size else "compiled")
-        if self.batch is not None and len(self.sizes) > 1 and not self._rows_are_alone():
-            self.why_alone = "rows change each other's results"
-            self.batch, self.sizes = None, []
+        if self.batch is not None and len(self.sizes) > 1:
+            self.why_alone = self._why_rows_are_not_alone()
+            if self.why_alone:
+                self.batch, self.sizes = None, []
 
-    def _rows_are_alone(self) -> bool:
-        """Whether a row gets the same results among others that differ from it."""
+    def _why_rows_are_not_alone(self) -> str:
+        """What speaks against rows of several requests at once; empty if a row gets the same results among others."""
         few, most = self.sizes[0], self.sizes[-1]
         together = self.example(most)
         for array in together:
             array[few:] = (
                 array[few:] * 1.5 + 0.5 if array.dtype.kind == "f" else 0
             )  # 0 is an index wherever one is
-        alone = self._run([array[:few] for array in together])
-        return all(_are_close(a, b[:few]) for a, b in zip(alone, self._run(together), strict=True))
+        try:
+            pairs = zip(self._run([array[:few] for array in together]), self._run(together), strict=True)
+        except Wrong:
+            return "the program refuses rows that were made of its example to try that"
+        same = all(_are_close(a, b[:few]) for a, b in pairs)
+        return "" if same else "rows change each other's results"
 
 
 def _joined(column: Sequence[np.ndarray], size: int) -> np.ndarray:

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -319,6 +320,42 @@ def test_errors_begin_as_pytorchs(name):
     assert text[:begin].split() == known[:begin].split()
 
 
+class Counts(nn.Module):
+    """Looks things up, and counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(5, 2)
+        self.register_buffer("calls", ft.zeros(()))
+
+    def forward(self, x, rows):
+        self.calls.add_(1)
+        return self.table(x) + self.table.weight[rows].sum()
+
+
+def test_values_are_checked_as_in_eager_mode():
+    model = Counts().eval()
+    good = (ft.tensor([1, 4]), ft.tensor([-5, 0]))
+    for shapes in (None, ({0: Dim("n")}, {0: Dim("m")})):
+        file = io.BytesIO()
+        save(export(model, good, dynamic_shapes=shapes), file)
+        module = load(file).module()
+        for at, bad in ((0, 5), (0, -1), (1, 5), (1, -6)):
+            wrong = [t.clone() for t in good]
+            wrong[at][1] = bad
+            with pytest.raises(IndexError) as found:
+                module(*wrong)
+            with pytest.raises(IndexError) as known:
+                model(*wrong)
+            assert re.fullmatch(re.escape(str(found.value)).replace(r"\?", "-?[0-9]+"), str(known.value))
+        module(*good)
+        assert module.calls.item() == 1  # a call that fails leaves buffers alone
+        model.calls.zero_()
+    longer = export(nn.Embedding(64, 2), (ft.arange(3),), dynamic_shapes=({0: Dim("t")},)).module()
+    with pytest.raises(IndexError, match="index out of range in self"):
+        longer(ft.arange(65))  # and JAX would take the last one
+
+
 # ------------------------------------------------------------------ sizes
 
 
@@ -495,9 +532,9 @@ def test_the_program_is_jaxs():
         program = export(model, (x,), weights=weights, platforms=("cpu",))
         state = {name: t.detach().jax() for name, t in program.state_dict.items()}
         assert len(state) == count and "stablehlo.dot_general" in program.mlir_module()
-        (out,), new = jax.jit(program.exported.call)(state, [x.jax()])
+        (out,), new, flags = jax.jit(program.exported.call)(state, [x.jax()])
         np.testing.assert_allclose(out, model(x).detach().numpy(), rtol=1e-6)
-        assert new == {}
+        assert new == {} and flags == []
     lowered = jax.export.export(jax.jit(export(model, (x,)).exported.call), platforms=["tpu"])
     assert lowered({n: t.detach().jax() for n, t in model.state_dict().items()}, [x.jax()]).platforms == (
         "tpu",
