@@ -3,6 +3,8 @@
 The model is an MLP of 5.8 million parameters, and a request has one row of it, as `.npz`. So many clients as the
 concurrency says ask one after the other, each over a connection of its own that stays open. Both servers live all the
 time and take turns; clients and server share the machine's cores.
+
+Before that: a pass of the exported program beside the module, eager and compiled, for the MLP and a CNN.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Effort, figure, progress, save, summary, table
+from harness import Contestant, Effort, figure, interleave, progress, save, show_seconds, summary, table
 
 TITLE = "serving"
 CONCURRENCY = (1, 8, 64)
@@ -36,17 +39,45 @@ WIDTH = 784
 SECONDS = 1.5
 
 
-def _export(path: str) -> None:
-    import functorch_port as torch
+def _models() -> dict[str, tuple[Any, tuple[int, ...]]]:
+    """The models, each with the shape of a row."""
     from functorch_port import nn
 
-    torch.manual_seed(0)
-    layers = [nn.Linear(WIDTH, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10)]
-    batch = torch.export.Dim("batch")
-    model = nn.Sequential(*layers).eval()
-    torch.export.save(
-        torch.export.export(model, (torch.zeros(2, WIDTH),), dynamic_shapes=({0: batch},)), path
-    )
+    mlp = [nn.Linear(WIDTH, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10)]
+    cnn = [nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    cnn += [nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10)]
+    return {"MLP": (nn.Sequential(*mlp).eval(), (WIDTH,)), "CNN": (nn.Sequential(*cnn).eval(), (1, 28, 28))}
+
+
+def _exported(model: Any, row: tuple[int, ...]) -> Any:
+    import functorch_port as torch
+
+    shapes = ({0: torch.export.Dim("batch")},)
+    return torch.export.export(model, (torch.zeros(2, *row),), dynamic_shapes=shapes)
+
+
+def _passes(effort: Effort) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
+    """Seconds of a pass of 16 rows: for JSON, and as rows of a table."""
+    import functorch_port as torch
+
+    found: dict[str, Any] = {}
+    rows: list[tuple[str, ...]] = []
+    for name, (model, row) in _models().items():
+        x = torch.randn(16, *row)
+        ways = {
+            "eager": model,
+            "compiled": torch.compile(model),
+            "exported": _exported(model, row).module(),
+        }
+        contestants = {
+            way: Contestant(partial(call, x), lambda out: out.jax().block_until_ready())
+            for way, call in ways.items()
+        }
+        with torch.no_grad():
+            seconds = interleave(contestants, effort)
+        found[name] = {way: summary(values) for way, values in seconds.items()}
+        rows.append((f"{name}, 16 rows", *map(show_seconds, seconds.values())))
+    return found, rows
 
 
 @contextlib.contextmanager
@@ -130,11 +161,15 @@ def _draw(ax: Any, cases: dict[str, Any]) -> None:
 
 def run(folder: Path, effort: Effort) -> None:
     """Measure, print, write ``serve.json`` and ``serve.png``."""
+    import functorch_port as torch
+
+    passes, lines = _passes(effort)
+    table("a pass", ("", "eager", "compiled", "exported"), lines)
     rounds = max(3, effort.rounds // 3)
     took: dict[str, list[list[float]]] = {f"{name}, {c}": [] for name in SERVERS for c in CONCURRENCY}
     with contextlib.ExitStack() as stack:
         path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "mlp.pt2")
-        _export(path)
+        torch.export.save(_exported(*_models()["MLP"]), path)
         ports = {name: stack.enter_context(_server(path, given)) for name, given in SERVERS.items()}
         bar = stack.enter_context(progress())
         task = bar.add_task("", total=rounds * len(took))
@@ -158,5 +193,5 @@ def run(folder: Path, effort: Effort) -> None:
         shown = [f"{1000 * cases[case][p]['median']:.2f} ms" for p in ("p50", "p99")]
         rows.append((f"{case} clients", f"{cases[case]['rate']['median']:.0f}", *shown))
     table(f"{TITLE}, {SECONDS:g} s a turn", ("", "requests/s", "p50", "p99"), rows)
-    save(folder, "serve", {"cases": cases})
+    save(folder, "serve", {"cases": cases, "passes": passes})
     figure(folder, "serve", lambda ax: _draw(ax, cases), 7)

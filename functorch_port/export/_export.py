@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.errors import InconclusiveDimensionOperation
 
 from .._array import tracing
@@ -205,6 +206,8 @@ def _pure(fn: Any, leaves: list[Any], tree: Any, sizes: Declared) -> Pure:
     try:
         return Pure(fn, leaves, tree, "jax", sizes, checks=True)
     except NotImplementedError as error:
+        if "dim_as_value" in str(error):  # JAX's, which knows nothing of this library
+            raise NeedsSize("a size is needed as a plain number") from error
         raise NotImplementedError(str(error).replace("functionalize:", "export:")) from error
     except Exception as error:
         if sizes.ranges:
@@ -396,16 +399,22 @@ def _refuse(pure: Pure, cells: Mapping[Storage, str]) -> None:
 def _checks(pure: Pure) -> list[tuple[str, str]]:
     """What the program's checks raise: the type and the text, with question marks for what depends on values."""
     within = pure.program.within
-    found = []
-    for check, _ in [] if within is None else within.checks:
-        values = [
-            jax.ShapeDtypeStruct([n if isinstance(n, int) else 2 for n in v.shape], v.dtype)
-            for v in check.values
-        ]
-        error = unknown(Check(check.bad, check.error, values))()
-        name = type(error).__name__
-        found.append((name if name in CHECKS else "RuntimeError", str(error)))
-    return found
+    errors = [_error_of(check) for check, _ in ([] if within is None else within.checks)]
+    names = [type(error).__name__ for error in errors]
+    return [
+        (name if name in CHECKS else "RuntimeError", str(e)) for name, e in zip(names, errors, strict=True)
+    ]
+
+
+def _error_of(check: Check) -> Exception:
+    """An error that says what was checked, without the values that it failed for."""
+    values = [np.zeros([n if isinstance(n, int) else 2 for n in v.shape], v.dtype) for v in check.values]
+    try:
+        return unknown(Check(check.bad, check.error, values))()
+    except Exception:  # what is bad depends on a size that is not known
+        return RuntimeError(
+            "a check of values failed that eager mode makes too: an index, or another value, is out of range"
+        )
 
 
 def _mutated(pure: Pure, state: Sequence[State], keys: Mapping[str, str]) -> list[str]:

@@ -107,10 +107,10 @@ def _flat(value: Any, shape: Sequence[int], one: Input) -> list[Any]:
     for d, n in enumerate(shape):
         for part in found:
             if not isinstance(part, list) or len(part) != n:
-                what = f"one of {len(part)}" if isinstance(part, list) else _named(part)
+                what = f"a list of {len(part)}" if isinstance(part, list) else _named(part)
                 raise Wrong(
-                    f"{_expect(one)}: the lists are not of one length; there is {what} in dimension {d}, where the "
-                    f"first has {n}",
+                    f"{_expect(one)}: the lists differ in length; dimension {d} has {n} in the first, and there is "
+                    f"{what}",
                     one.name,
                 )
         found = [item for part in found for item in part]

@@ -233,7 +233,7 @@ WRONG = [
     ({**FINE, "y": 1}, 422, "there is no input 'y'; the program takes x, ids"),
     ({**FINE, "x": [[1, 2, 3]]}, 422, r"x has shape \[1, 3\], and should have \[batch, 4\]"),
     ({**FINE, "x": [1, 2]}, 422, r"x should be float32\[batch, 4\], and the JSON has 1 dimensions: \[2\]"),
-    ({**FINE, "x": [[1, 2, 3, 4], [1]]}, 422, r"not of one length; there is one of 1 in dimension 1"),
+    ({**FINE, "x": [[1, 2, 3, 4], [1]]}, 422, "dimension 1 has 4 in the first, and there is a list of 1"),
     ({**FINE, "x": [[1, 2, 3, "a"]]}, 422, '"a" is none of numbers'),
     ({**FINE, "x": [[1, 2, 3, None]]}, 422, "null is none of numbers"),
     ({**FINE, "x": [[1, 2, 3, True]]}, 422, "true is none of numbers"),
@@ -363,6 +363,19 @@ def test_a_signal_under_load_loses_nothing(net_and_file, sig):
             job.result()
     assert code == 0 and "Traceback" not in log and len(refused) == 16
     assert f"stopped; answers given: {len(answered)}\n" in log  # all that it took came back
+
+
+def test_the_pages_example(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "deployment.md", "exec"), {"__name__": "page"})
+    assert "input   input: float32[batch, 4]" in capsys.readouterr().out
+    model = Model(load("model.pt2"), 4)
+    (body,) = re.findall(r"curl .* -d '(.*)'\n", page)
+    ((out,),) = model([read(body.encode(), JSON, model)])
+    shown = re.search(r'# \{"output":\[\[(.*)\]\]\}', page)[1].replace("...", "").split(",")
+    np.testing.assert_allclose(out[0], [*map(float, shown)], atol=1e-4)
 
 
 # ------------------------------------------------------------------ what cannot be served
