@@ -20,6 +20,7 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import flatten_call
 from .._trace.functionalize import Pure
+from ..nn._compiled import OptimizedModule
 from ..nn._module import Module
 from ._program import CHECKS, ExportedProgram, State
 from ._signature import Input, InputKind, Output
@@ -102,6 +103,11 @@ def _check(mod: Any, args: Any, strict: Any, signature: Any, prefer: Any) -> Non
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
+    if isinstance(mod, OptimizedModule):
+        raise NotImplementedError("export: what torch.compile(module) gave; export the module itself")
+    for name, tensor in (*mod.named_parameters(), *mod.named_buffers()):
+        if tensor.is_meta:
+            raise ValueError(f"export: {name} is on the meta device, and has no values")
     for name, value in (
         ("strict", strict),
         ("preserve_module_call_signature", signature),
@@ -343,7 +349,8 @@ def _state(mod: Module, pure: Pure) -> tuple[list[State], dict[str, str]]:
         if cell in cells and (tensor._view is not None or sharding_of(cell) is not None):
             raise NotImplementedError(
                 f"export: {name} is a view of another tensor, has a memory format of its own, or is on several "
-                "devices; make it a tensor of its own first: contiguous().clone()"
+                "devices; make it a tensor of its own first: contiguous().clone(), or for a whole model "
+                "model.to(memory_format=torch.contiguous_format)"
             )
         key = keys.setdefault(cell, name) if cell in cells else None
         state.append(State(kind, name, tensor, persistent, key))

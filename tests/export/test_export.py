@@ -486,6 +486,11 @@ REFUSED = {
     "an attribute": (lambda: export(Keeps(), (ft.ones(3),)), "export: .*kept in a Python object"),
     "a constant": (lambda: export(WritesConstant(), (ft.ones(3),)), "writes to total, which is no buffer"),
     "a view": (lambda: export(Parameters(), (ft.ones(3),)), r"w is a view.*contiguous\(\)\.clone\(\)"),
+    "another format": (
+        lambda: export(nn.Conv2d(3, 4, 3).to(memory_format=ft.channels_last), (ft.ones(1, 3, 4, 4),)),
+        "weight is a view.*contiguous_format",
+    ),
+    "a compiled module": (lambda: export(ft.compile(nn.ReLU()), (ft.ones(3),)), "export the module itself"),
     "a size": (lambda: export(Size(), (ft.ones(3),), dynamic_shapes=({0: Dim("b")},)), "returns the size b"),
     "strict": (lambda: export(nn.ReLU(), (ft.ones(3),), strict=True), r"export\(strict=True\)"),
     "signatures": (lambda: export(nn.ReLU(), (ft.ones(3),), preserve_module_call_signature=("a",)), "leave it out"),
@@ -510,6 +515,8 @@ def test_other_wrong_arguments():
         export(Sum(), (x, object()))
     with pytest.raises(ValueError, match="platforms must be some of cpu, cuda, tpu"):
         export(nn.ReLU(), (x,), platforms=("gpu",))
+    with pytest.raises(ValueError, match="weight is on the meta device"):
+        export(nn.Linear(3, 2, device="meta"), (x,))
     with pytest.raises(ValueError, match="'beside' or 'inside'"):
         export(nn.ReLU(), (x,), weights="away")
     module = export(nn.ReLU(), (x,)).module()
