@@ -49,6 +49,7 @@ class Symbols:
         largest: by name of a symbol the most that it may be.
         now: by name its value at this call.
         least: by name the least that it may be; 2 unless given.
+        may_branch: whether Python code may test them where not all values give one answer.
 
     Attributes:
         dims: by name the symbol.
@@ -56,13 +57,17 @@ class Symbols:
     """
 
     def __init__(
-        self, largest: dict[str, int], now: dict[str, int], least: dict[str, int] | None = None
+        self,
+        largest: dict[str, int],
+        now: dict[str, int],
+        least: dict[str, int] | None = None,
+        may_branch: bool = True,
     ) -> None:
         self.scope = SymbolicScope(limits(largest, least))
         self.dims: dict[str, Any] = {}
         for name in largest:
             (self.dims[name],) = symbolic_shape(name, scope=self.scope)
-        self.largest, self.now = largest, now
+        self.largest, self.now, self.may_branch = largest, now, may_branch
         self.tracers: dict[str, Any] = {}
         _of_scope[self.scope] = self
 
@@ -194,11 +199,14 @@ def _comparison(name: str) -> Callable[[SymSize, Any], Any]:
         else:  # JAX says False where it does not know
             apart = _decided(operator.gt, self.dim, dim) or _decided(operator.lt, self.dim, dim)
             known = name == "ne" if apart else None
+        if known is None and not self.symbols.may_branch:
+            raise NeedsSize(f"the test {self.dim} {_SIGNS[name]} {dim} has another answer for other sizes")
         return general(self, other) if known is None else known
 
     return method
 
 
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(SymSize, f"__{_name}__", _comparison(_name))
 SymSize.__bool__ = lambda self: self != 0  # type: ignore[method-assign]

@@ -204,7 +204,9 @@ class _Traced:
         ]
         self.pure = _pure(forward, flat, tree, sizes)
         if sizes.ranges and self.pure.program.inputs.numbers.predicates:
-            raise NeedsSize("the module branches on a size, with another answer for other sizes in the range")
+            raise NeedsSize(
+                "a number that follows from a size is tested, with another answer for other sizes"
+            )
 
 
 def _pure(fn: Any, leaves: list[Any], tree: Any, sizes: Declared) -> Pure:
@@ -257,22 +259,19 @@ def _traced(mod: Module, leaves: list[tuple[str, Any]], structure: Structure, si
 
 def _with(mod: Module, leaves: list[tuple[str, Any]], structure: Structure, sizes: Declared) -> _Traced:
     """The module traced with these sizes; from 2 on if it does not hold for 1 and the caller did not say 1."""
-    try:
-        return _Traced(mod, leaves, structure, sizes)
-    except (NeedsSize, InconclusiveDimensionOperation) as error:
-        fewer = sizes.from_two()
-        why = str(error).partition("\n")[0]
-    try:
-        if fewer is not None:
-            return _Traced(mod, leaves, structure, fewer)
-    except (NeedsSize, InconclusiveDimensionOperation) as error:
-        why = str(error).partition("\n")[0]
+    fewer = sizes.from_two()
+    for one in (sizes,) if fewer is None else (sizes, fewer):
+        try:
+            return _Traced(mod, leaves, structure, one)
+        except (NeedsSize, InconclusiveDimensionOperation) as error:
+            cause = error
+    why = str(cause).partition("\n")[0].rstrip(".")
     ranges = ", ".join(f"{name} in [{r.lower}, {r.upper or 'int_oo'}]" for name, r in sizes.ranges.items())
     raise UserError(
         f"Constraints violated ({', '.join(sizes.ranges)})! The module does not hold for all sizes that are declared "
-        f"({ranges}): {why.rstrip('.')}. Declare a smaller range, such as Dim(name, min=2, max=64), or leave out the "
-        "dimension (None, Dim.STATIC)."
-    )
+        f"({ranges}): {why}. Declare a smaller range, such as Dim(name, min=2, max=64), or leave out the dimension "
+        "(None, Dim.STATIC)."
+    ) from cause
 
 
 # ------------------------------------------------------------------ program

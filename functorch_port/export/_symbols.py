@@ -48,7 +48,7 @@ class Declared(Sizes):
         if not self.made:
             largest = {n: MOST if r.upper is None else r.upper for n, r in self.ranges.items()}
             least = {n: r.lower for n, r in self.ranges.items()}
-            self.made.append(Symbols(largest, dict(self.now), least))
+            self.made.append(Symbols(largest, dict(self.now), least, may_branch=False))
         return self.made[0]
 
     def shape(self, i: int, shape: Sequence[int]) -> tuple[Any, ...]:
@@ -106,7 +106,13 @@ class Declared(Sizes):
         left = {s[1] for s in sizes.values()}  # type: ignore[index]
         keep = lambda table: {n: v for n, v in table.items() if n in left}
         return replace(
-            self, sizes=sizes, ranges=keep(self.ranges), now=keep(self.now), auto=self.auto & left, made=[]
+            self,
+            sizes=sizes,
+            ranges=keep(self.ranges),
+            now=keep(self.now),
+            auto=self.auto & left,
+            open_to_two=self.open_to_two & left,
+            made=[],
         )
 
     def shapes(self, inputs: Sequence[Input]) -> list[Input]:

@@ -184,7 +184,7 @@ class Model:
         """Compile for all numbers of rows, with the example's other sizes; then see whether rows keep to themselves."""
         for size in self.sizes or [0]:
             self._run(self.example(size))
-            tell(f"compiled for {size} rows" if size else "compiled")
+            tell(f"compiled for {size} row{'s' * (size > 1)}" if size else "compiled")
         if self.batch is not None and len(self.sizes) > 1:
             self.why_alone = self._why_rows_are_not_alone()
             if self.why_alone:

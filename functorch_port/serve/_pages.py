@@ -55,13 +55,13 @@ def _example(model: Model, url: str) -> str:
     plain = all(array.dtype.kind in "biuf" for array in arrays.values())
     if plain and sum(array.size for array in arrays.values()) <= MANY:
         text = packed_inputs(arrays)
-        return f"  curl -s {url}/predict -H 'Content-Type: {JSON}' -d '{text}'"
+        return f"  curl -gs {url}/predict -H 'Content-Type: {JSON}' -d '{text}'"
     zeros = ", ".join(
         f"{name}=np.zeros({tuple(array.shape)}, {str(array.dtype)!r})" for name, array in arrays.items()
     )
     return f"""\
   python -c "import numpy as np; np.savez('request.npz', {zeros})"
-  curl -s {url}/predict -H 'Content-Type: {NPZ}' --data-binary @request.npz -o answer.npz
+  curl -gs {url}/predict -H 'Content-Type: {NPZ}' --data-binary @request.npz -o answer.npz
   python -c "import numpy as np; print(dict(np.load('answer.npz')))\""""
 
 

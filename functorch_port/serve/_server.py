@@ -73,7 +73,10 @@ def run(path: str, host: str, port: int, max_batch: int, limits: Limits) -> int:
     log.setLevel(logging.INFO)
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise OSError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from None
         listening.listen(2048)
         service = Service(model, limits, path, failed=lambda error: server.fail(error))
         config = uvicorn.Config(
