@@ -9,9 +9,8 @@ from ._file import load, save
 from ._program import ExportedProgram
 from ._signature import ExportGraphSignature
 from ._structure import register_dataclass
-from ._symbols import UserError
 
 __all__ = [
-    "Dim", "ExportGraphSignature", "ExportedProgram", "UserError", "dims", "export", "load", "register_dataclass",
+    "Dim", "ExportGraphSignature", "ExportedProgram", "dims", "export", "load", "register_dataclass",
     "save",
 ]  # fmt: skip

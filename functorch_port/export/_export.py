@@ -16,6 +16,7 @@ from .._array.refusal import Check, unknown
 from .._array.sizes import NeedsSize, SymSize
 from .._array.storage import Storage
 from .._base import alive, dtypes
+from .._dynamo.exc import UserError
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import flatten_call
@@ -25,7 +26,7 @@ from ..nn._module import Module
 from ._program import CHECKS, ExportedProgram, State
 from ._signature import Input, InputKind, Output
 from ._structure import LEAF, Structure, flattened, unflattened, unknown_input
-from ._symbols import Declared, UserError, declared
+from ._symbols import Declared, declared
 
 __all__ = ["export"]
 

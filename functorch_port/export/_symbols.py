@@ -9,18 +9,15 @@ from typing import Any, ClassVar
 
 from .._array.sizes import Symbols, size_key
 from .._base.sizes import ARITHMETIC, MOST
+from .._dynamo.exc import UserError
 from .._tensor.tensor import Tensor
 from .._trace.sizes import Place, Sizes
 from ._dims import Dim, DimHint, is_dim
 from ._signature import Input, Range, Size
 
-__all__ = ["Declared", "UserError", "declared"]
+__all__ = ["Declared", "declared"]
 
 _EXPECTED = "an int, a Dim, Dim.AUTO, Dim.STATIC, or Dim.DYNAMIC"
-
-
-class UserError(RuntimeError):
-    """The arguments of `export` contradict each other, or the module."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import torch as T
 
 import functorch_port as ft
 from functorch_port import nn
+from functorch_port._dynamo.exc import UserError
 from functorch_port.export import Dim, export, load, save
 
 ROOT = Path(__file__).parents[2]
@@ -401,14 +402,12 @@ def test_automatic_sizes():
     assert program.module()(ft.ones(9), ft.ones(9)).shape == (9,)
     with pytest.raises(AssertionError, match=r"y.size\(\)\[0\] == x.size\(\)\[0\]"):
         program.module()(ft.ones(3), ft.ones(2))
-    with pytest.raises(ft.export.UserError, match="the test s0 > 5 has another answer"):
+    with pytest.raises(UserError, match="the test s0 > 5 has another answer"):
         export(Longer(), (ft.ones(4),), dynamic_shapes=({0: Dim.DYNAMIC},))
 
 
 def test_what_does_not_hold_for_all_sizes_is_refused():
-    with pytest.raises(
-        ft.export.UserError, match=r"Constraints violated \(b\)! .* \(b in \[1, int_oo\]\): .* range"
-    ):
+    with pytest.raises(UserError, match=r"Constraints violated \(b\)! .* \(b in \[1, int_oo\]\): .* range"):
         export(Longer(), (ft.ones(4),), dynamic_shapes=({0: Dim("b")},))
     program = export(Longer(), (ft.ones(4),), dynamic_shapes=({0: Dim("b", max=5)},))
     assert program.module()(ft.ones(5)).tolist() == [1] * 5
@@ -418,9 +417,9 @@ def test_what_does_not_hold_for_all_sizes_is_refused():
     )  # as in PyTorch, which never takes 1 for b
     with pytest.raises(AssertionError, match=r"x.size\(\)\[0\] >= 2"):
         program.module()(ft.ones(1))
-    with pytest.raises(ft.export.UserError, match="the test b != 1 has another answer"):
+    with pytest.raises(UserError, match="the test b != 1 has another answer"):
         export(Many(), (ft.ones(4),), dynamic_shapes=({0: Dim("b", min=1)},))
-    with pytest.raises(ft.export.UserError, match="the test t > 64 has another answer"):
+    with pytest.raises(UserError, match="the test t > 64 has another answer"):
         export(
             Gpt().eval(),
             (ft.zeros(2, 5, dtype=ft.int64),),
@@ -509,7 +508,7 @@ def test_what_is_not_supported_is_refused(name):
 
 def test_other_wrong_arguments():
     x = ft.ones(3)
-    with pytest.raises(ft.export.UserError, match="the same Tensor is given twice"):
+    with pytest.raises(UserError, match="the same Tensor is given twice"):
         export(Sum(), (x, x))
     with pytest.raises(ValueError, match="Unsupported input type <class 'object'>"):
         export(Sum(), (x, object()))

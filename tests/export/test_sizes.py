@@ -7,7 +7,8 @@ import pytest
 
 import functorch_port as ft
 from functorch_port import nn
-from functorch_port.export import Dim, UserError, export
+from functorch_port._dynamo.exc import UserError
+from functorch_port.export import Dim, export
 
 F = nn.functional
 

@@ -28,13 +28,13 @@ pytest.importorskip("prometheus_client")
 
 import functorch_port as ft
 from functorch_port import nn
+from functorch_port._serve._app import Limits, Service
+from functorch_port._serve._batching import Batcher, Full
+from functorch_port._serve._bodies import JSON, NPZ, SAFETENSORS, Malformed, read
+from functorch_port._serve._model import Model, Wrong
 from functorch_port.export import Dim, export, load, save
 from functorch_port.safetensors import load as load_safetensors
 from functorch_port.safetensors import save as save_safetensors
-from functorch_port.serve._app import Limits, Service
-from functorch_port.serve._batching import Batcher, Full
-from functorch_port.serve._bodies import JSON, NPZ, SAFETENSORS, Malformed, read
-from functorch_port.serve._model import Model, Wrong
 
 ROOT = Path(__file__).parents[2]
 
