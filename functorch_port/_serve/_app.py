@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ._batching import Batcher, Full
+from ._batching import Batcher
 from ._bodies import JSON, TYPES, Malformed, packed, read
 from ._model import Model, Wrong
 from ._pages import front_page, openapi
@@ -43,7 +43,7 @@ class Limits:
 
     Attributes:
         max_wait: seconds that a request may wait for others.
-        queue: requests that are accepted and not answered yet, at most.
+        queue: requests that are accepted and not answered yet, at most; their bodies are in memory.
         body: bytes of a request, at most.
         timeout: seconds until a request is given up.
     """
@@ -80,6 +80,7 @@ class Service:
         app: for a server of ASGI.
         state: ``"starting"``, ``"ready"`` or ``"stopping"``.
         is_compiled: whether requests are taken.
+        open: how many requests it has accepted and not answered yet.
         given: how many answers it gave to ``/predict``.
     """
 
@@ -87,8 +88,8 @@ class Service:
         self, model: Model, limits: Limits, name: str, failed: Callable[[Exception], None] | None = None
     ) -> None:
         self.model, self.limits, self.name, self.failed = model, limits, name, failed
-        self.state, self.given, self.is_compiled = "starting", 0, False
-        self.batcher = Batcher(model, limits.max_wait, limits.queue, self._note)
+        self.state, self.open, self.given, self.is_compiled = "starting", 0, 0, False
+        self.batcher = Batcher(model, limits.max_wait, self._note)
         self._metrics()
         routes = [
             Route("/", self._front),
@@ -110,7 +111,7 @@ class Service:
         self.rows = Histogram("batch_rows", "Rows computed together", buckets=sizes, **of)  # type: ignore[arg-type]
         self.requests = Histogram("batch_requests", "Requests computed together", buckets=sizes, **of)  # type: ignore[arg-type]
         gauge = Gauge("predict_open", "Requests that are accepted and not answered yet", **of)  # type: ignore[arg-type]
-        gauge.set_function(lambda: self.batcher.open)
+        gauge.set_function(lambda: self.open)
 
     def _note(self, requests: int, rows: int) -> None:
         self.requests.observe(requests)
@@ -140,6 +141,7 @@ class Service:
     # -------------------------------------------------------------- /predict
 
     async def _predict(self, request: Request) -> Response:
+        self.open += 1
         with self.seconds.time():
             try:
                 async with asyncio.timeout(self.limits.timeout):
@@ -153,6 +155,8 @@ class Service:
             except Exception:
                 log.exception("an error of the server")
                 response = self._error(500, "an error of the server; its log has more")
+            finally:
+                self.open -= 1
         self.answers.labels(str(response.status_code)).inc()
         self.given += 1
         if self.state == "stopping":
@@ -162,6 +166,8 @@ class Service:
     async def _answer(self, request: Request) -> Response:
         if not self.is_compiled:
             raise Refused(503, "the program is being compiled; ask /ready")
+        if self.open > self.limits.queue:
+            raise Refused(503, f"{self.limits.queue} requests wait already (--queue)")
         kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
         kind = JSON if kind == CURL else kind
         if kind not in TYPES:
@@ -179,8 +185,6 @@ class Service:
             outputs = await self.batcher.submit(arrays)
         except Wrong as error:
             raise Refused(422, str(error), error.field) from None
-        except Full:
-            raise Refused(503, f"{self.limits.queue} requests wait already (--queue)") from None
         size = LARGE * (kind == JSON and sum(out.size for out in outputs) > LARGE // 8)
         return Response(await self._apart(size, packed, outputs, kind, self.model), media_type=kind)
 
@@ -207,8 +211,8 @@ class Service:
 
     def _error(self, status: int, message: str, field: str | None = None) -> Response:
         headers = {"retry-after": "1"} if status == 503 else {}
-        if status == 413:
-            headers["connection"] = "close"  # the rest of the body is not read
+        if status in (413, 415, 503):
+            headers["connection"] = "close"  # the body is not read, or not all of it
         told = [text and text.encode("utf-8", "replace").decode() for text in (message, field)]
         return JSONResponse(dict(zip(("error", "field"), told, strict=True)), status, headers)
 

@@ -12,11 +12,7 @@ import numpy as np
 
 from ._model import Model
 
-__all__ = ["Batcher", "Full"]
-
-
-class Full(Exception):
-    """There are as many requests as may wait."""
+__all__ = ["Batcher"]
 
 
 class _Job:
@@ -37,33 +33,22 @@ class Batcher:
     Args:
         model: what computes.
         max_wait: seconds that a request may wait for others.
-        limit: at most so many requests are accepted and not answered yet.
         note: is told the number of requests and of rows that are computed together.
     """
 
-    def __init__(self, model: Model, max_wait: float, limit: int, note: Callable[[int, int], None]) -> None:
-        self.model, self.max_wait, self.limit, self.note = model, max_wait, limit, note
-        self.open, self._expected = 0, 1
+    def __init__(self, model: Model, max_wait: float, note: Callable[[int, int], None]) -> None:
+        self.model, self.max_wait, self.note = model, max_wait, note
+        self._expected = 1
         self._jobs: deque[_Job] = deque()
         self._came = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "serve")
 
     async def submit(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for a request.
-
-        Raises:
-            Full: it is not accepted.
-        """
-        if self.open >= self.limit:
-            raise Full
+        """The outputs for a request."""
         job = _Job(arrays, self.model, asyncio.get_running_loop().create_future())
-        self.open += 1
-        try:
-            self._jobs.append(job)
-            self._came.set()
-            return await job.answer
-        finally:
-            self.open -= 1
+        self._jobs.append(job)
+        self._came.set()
+        return await job.answer
 
     async def run(self) -> None:
         """Compute requests, for ever."""

@@ -43,7 +43,7 @@ class _Server(uvicorn.Server):
         self.loop.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
-        log.info("stopping; requests that are left: %d", self.service.batcher.open)
+        log.info("stopping; requests that are left: %d", self.service.open)
         assert self.loop is not None
         self.listening.listen(0)  # what has connected is accepted, and hardly anything comes after it
         self.loop.call_later(GRACE / 5, self._listen_no_more)

@@ -606,6 +606,8 @@ def test_damaged_and_foreign_files_are_told(tmp_path):
     ):
         with pytest.raises(RuntimeError, match=text):
             load(tmp_path / name)
+    with pytest.raises(RuntimeError, match=r"is an exported program: use torch.export.load"):
+        ft.load(path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing.pt2")
     with pytest.raises(RuntimeError, match=r"Parent directory .* does not exist"):
