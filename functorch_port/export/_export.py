@@ -300,8 +300,14 @@ def _program(
         return outs, {key: new[names[key]] for key in mutated}, [] if flags is None else [flags]
 
     avals = {key: jax.ShapeDtypeStruct(value.shape, value.dtype) for key, value in values.items()}
-    with tracing.x64():
-        exported = jax.export.export(jax.jit(run), platforms=platforms)(avals, traced.avals)
+    try:
+        with tracing.x64():
+            exported = jax.export.export(jax.jit(run), platforms=platforms)(avals, traced.avals)
+    except (NotImplementedError, ValueError) as error:
+        why = str(error).partition("\n")[0].partition(". ")[0]
+        raise NotImplementedError(
+            f"export: JAX makes no such program for {', '.join(platforms)}: {why}. platforms= chooses others"
+        ) from error
     if inside:
         state = [s for s in state if s.key in mutated]
     return ExportedProgram(

@@ -478,6 +478,11 @@ class Size(nn.Module):
         return x, x.shape[0]
 
 
+class Eigenvalues(nn.Module):
+    def forward(self, x):
+        return ft.linalg.eigvals(x)
+
+
 REFUSED = {
     "random numbers": (lambda: export(nn.Dropout(), (ft.ones(3),)), r"draws random numbers.*module\.eval\(\)"),
     "random state": (lambda: export(Draws(), (ft.ones(3),)), "draws random numbers"),
@@ -489,6 +494,7 @@ REFUSED = {
         lambda: export(nn.Conv2d(3, 4, 3).to(memory_format=ft.channels_last), (ft.ones(1, 3, 4, 4),)),
         "weight is a view.*contiguous_format",
     ),
+    "another platform": (lambda: export(Eigenvalues(), (ft.ones(3, 3),)), r"cpu, cuda, tpu: .*'eig'.*platforms="),
     "a compiled module": (lambda: export(ft.compile(nn.ReLU()), (ft.ones(3),)), "export the module itself"),
     "a size": (lambda: export(Size(), (ft.ones(3),), dynamic_shapes=({0: Dim("b")},)), "returns the size b"),
     "strict": (lambda: export(nn.ReLU(), (ft.ones(3),), strict=True), r"export\(strict=True\)"),
