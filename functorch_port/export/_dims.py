@@ -149,5 +149,7 @@ def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[D
         >>> from functorch_port.export import dims
         >>> dims("batch", "length", max=512)
         (Dim('batch', max=512), Dim('length', max=512))
+
+    Reference: https://docs.pytorch.org/docs/stable/export.html#torch.export.dims
     """
     return tuple(Dim(name, min=min, max=max) for name in names)

@@ -61,9 +61,13 @@ def export(
         weights: ``"beside"``: the program takes the weights as inputs, as PyTorch's does. ``"inside"``: they are
             constants of the program, and no parameters are left.
 
+    Returns:
+        The program. Its tensors are those of the module.
+
     Raises:
         UserError: ``dynamic_shapes`` does not fit the arguments, or the program does not hold for these sizes.
-        NotImplementedError: the module draws random numbers, or writes to something else than buffers.
+        NotImplementedError: the module draws random numbers, or writes to something else than buffers; or JAX has no
+            such program for one of the platforms.
 
     Example:
         >>> import functorch_port as torch
@@ -294,7 +298,7 @@ def _program(
     fixed = {key: values.pop(key) for key in [*values] if inside and key not in mutated}
     names = {key: name for name, key in keys.items()}
 
-    def run(given: dict[str, Any], inputs: list[Any]) -> tuple[list[Any], dict[str, Any], list[Any]]:
+    def forward(given: dict[str, Any], inputs: list[Any]) -> tuple[list[Any], dict[str, Any], list[Any]]:
         held = {**given, **fixed}
         outs, new, flags = pure.run({name: held[key] for key, name in names.items()}, inputs)
         return outs, {key: new[names[key]] for key in mutated}, [] if flags is None else [flags]
@@ -302,7 +306,7 @@ def _program(
     avals = {key: jax.ShapeDtypeStruct(value.shape, value.dtype) for key, value in values.items()}
     try:
         with tracing.x64():
-            exported = jax.export.export(jax.jit(run), platforms=platforms)(avals, traced.avals)
+            exported = jax.export.export(jax.jit(forward), platforms=platforms)(avals, traced.avals)
     except (NotImplementedError, ValueError) as error:
         why = str(error).partition("\n")[0].partition(". ")[0]
         raise NotImplementedError(

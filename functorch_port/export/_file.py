@@ -153,8 +153,13 @@ def load(
         f: a path, or a binary file.
         extra_files, expected_opset_version: must have their defaults.
 
+    Returns:
+        The program, with its tensors on the first device that JAX has.
+
     Raises:
         RuntimeError: the file is damaged, or another program wrote it.
+
+    Example: see `save`.
 
     Reference: https://docs.pytorch.org/docs/stable/export.html#torch.export.load
     """

@@ -551,6 +551,14 @@ def test_too_many_and_too_slow():
     asyncio.run(scene())
 
 
+def test_a_program_for_another_platform_is_told():
+    made = export(nn.ReLU(), (ft.ones(3),), platforms=("tpu",))
+    failed = []
+    service = Service(Model(made, 4), Limits(), "net.pt2", failed=failed.append)  # which ends the process
+    asyncio.run(service._start())
+    assert "exported for platforms '('tpu',)'" in str(failed[0]) and not service.is_compiled
+
+
 def test_the_file_of_a_server_needs_no_example(net_and_file):
     made = load(net_and_file[1])
     made.example_inputs = None
