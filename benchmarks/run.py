@@ -29,6 +29,7 @@ BENCHMARKS = {
     "batch": "batch",
     "novelty": "novelty",
     "devices": "devices",
+    "serve": "serve",
 }
 EPILOG = """\
 what is measured
@@ -57,6 +58,7 @@ what is measured
            there, and in 1 to 4 processes, beside hand-written JAX
   loading  a pass over a DataLoader with 0, 1 and 2 workers, of JPEG files and of small arrays, beside torch
   files    saving and loading a checkpoint of 2 GB beside torch: seconds, and memory beyond the tensors
+  serve    `functorch-port serve`: requests a second and latency for 1, 8 and 64 clients, with and without batching
 
 how it is measured
   All contestants of a case are in one process and take turns, so that a busy machine hits them alike.

@@ -296,7 +296,9 @@ def test_tutorial_script_prints_the_same_with_pytorch_and_launched(tmp_path):
 # Help and info.
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["info", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["info", "--help"], ["serve", "--help"]]
+)
 def test_help_teaches(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)

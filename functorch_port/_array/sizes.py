@@ -21,7 +21,17 @@ from .._base.sizes import evaluated, is_symbolic_dim, limits, names_in
 from . import tracing
 from .symbolic import SymNumber
 
-__all__ = ["NeedsSize", "SmallSize", "SymSize", "Symbols", "as_index", "plain_dim", "size_key", "sized"]
+__all__ = [
+    "NeedsSize",
+    "SmallSize",
+    "SymSize",
+    "Symbols",
+    "as_index",
+    "is_same_size",
+    "plain_dim",
+    "size_key",
+    "sized",
+]
 
 
 class NeedsSize(RuntimeError):
@@ -36,20 +46,28 @@ class Symbols:
     """The symbols of one trace.
 
     Args:
-        largest: by name of a symbol the most that it may be; the least is 2.
+        largest: by name of a symbol the most that it may be.
         now: by name its value at this call.
+        least: by name the least that it may be; 2 unless given.
+        may_branch: whether Python code may test them where not all values give one answer.
 
     Attributes:
         dims: by name the symbol.
         tracers: by name the number in the traced program.
     """
 
-    def __init__(self, largest: dict[str, int], now: dict[str, int]) -> None:
-        self.scope = SymbolicScope(limits(largest))
+    def __init__(
+        self,
+        largest: dict[str, int],
+        now: dict[str, int],
+        least: dict[str, int] | None = None,
+        may_branch: bool = True,
+    ) -> None:
+        self.scope = SymbolicScope(limits(largest, least))
         self.dims: dict[str, Any] = {}
         for name in largest:
             (self.dims[name],) = symbolic_shape(name, scope=self.scope)
-        self.largest, self.now = largest, now
+        self.largest, self.now, self.may_branch = largest, now, may_branch
         self.tracers: dict[str, Any] = {}
         _of_scope[self.scope] = self
 
@@ -131,6 +149,11 @@ def plain_dim(number: Any) -> Any:
     return number.dim if type(number) is SymSize else number
 
 
+def is_same_size(a: Any, b: Any) -> bool:
+    """Whether two numbers are equal for all values of the symbols. Unlike ``==`` it makes no program depend on them."""
+    return bool(plain_dim(a) == plain_dim(b))
+
+
 def _arithmetic(name: str, swap: bool = False) -> Callable[[SymSize, Any], Any]:
     fn = getattr(operator, name)
     general = getattr(SymNumber, f"__r{name}__" if swap else f"__{name}__")
@@ -176,11 +199,14 @@ def _comparison(name: str) -> Callable[[SymSize, Any], Any]:
         else:  # JAX says False where it does not know
             apart = _decided(operator.gt, self.dim, dim) or _decided(operator.lt, self.dim, dim)
             known = name == "ne" if apart else None
+        if known is None and not self.symbols.may_branch:
+            raise NeedsSize(f"the test {self.dim} {_SIGNS[name]} {dim} has another answer for other sizes")
         return general(self, other) if known is None else known
 
     return method
 
 
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(SymSize, f"__{_name}__", _comparison(_name))
 SymSize.__bool__ = lambda self: self != 0  # type: ignore[method-assign]

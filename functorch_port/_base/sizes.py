@@ -31,9 +31,14 @@ def symbols(count: int, constraints: tuple[str, ...] = ()) -> tuple[Any, ...]:
     return tuple(symbolic_shape(",".join(largest), constraints=[*limits(largest), *constraints]))
 
 
-def limits(largest: Mapping[str, int]) -> list[str]:
-    """The constraints of symbols that are 2 at least; given by name the most that each may be."""
-    return [f"{name} {limit}" for name, most in largest.items() for limit in (">= 2", f"<= {most}")]
+def limits(largest: Mapping[str, int], least: Mapping[str, int] | None = None) -> list[str]:
+    """The constraints of symbols; given by name the most that each may be, and the least if that is not 2."""
+    least = least or {}
+    return [
+        f"{name} {limit}"
+        for name, most in largest.items()
+        for limit in (f">= {least.get(name, 2)}", f"<= {most}")
+    ]
 
 
 def apart(fn: Callable[..., Any], *args: Any) -> Any:

@@ -161,11 +161,13 @@ def sort_out(
     arrays: list[int],
     arguments: Arguments,
     traced: Any,
+    before: bool = True,
 ) -> Any:
     """Note the checks of a call. Returns the jaxpr with the flags of those that the program makes as last outputs.
 
     Args:
         traced: the jaxpr as it was traced, maybe with sizes that are not known.
+        before: whether checks may be made before the program runs.
     """
     checks = overlay.checks or []
     if not checks:
@@ -179,7 +181,8 @@ def sort_out(
         known = traced is closed or _is_of_known_sizes(traced.jaxpr, end, values, closed.jaxpr.invars)
         end += 1 + len(values)
         # the first that fails is to be reported: what comes after a check of the program's own is the program's
-        if within.checks or not known or not _check_before(draft, check, closed, values, places):
+        known = known and before and not within.checks
+        if not known or not _check_before(draft, check, closed, values, places):
             within.checks.append((check, closed.replace(jaxpr=_part(closed.jaxpr, values)[0])))
             flags.append(flag)
     draft.within = within if flags else None

@@ -19,9 +19,10 @@ from .._tensor.tree import Structure, flatten_call, flatten_up_to, unflatten
 from .names import name_cells
 from .program import Program
 from .results import Argument, Computed, Constant
+from .sizes import Sizes
 from .trace import trace
 
-__all__ = ["Functionalized", "functionalize"]
+__all__ = ["Functionalized", "Pure", "functionalize"]
 
 
 class Functionalized:
@@ -30,7 +31,7 @@ class Functionalized:
     def __init__(self, fn: Callable[..., Any], rng: str = "jax") -> None:
         self._fn = fn
         self._rng = rng
-        self._programs: Bounded[Any, _Pure] = Bounded(tuning.cached_traces)
+        self._programs: Bounded[Any, Pure] = Bounded(tuning.cached_traces)
 
     def state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The current state that a call with such arguments reads or writes, by name.
@@ -70,7 +71,7 @@ class Functionalized:
         """The traced program, a closed jaxpr."""
         return self._pure(args, kwargs)[0].program.executable.jaxpr
 
-    def _pure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Pure, list[Any]]:
+    def _pure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Pure, list[Any]]:
         """What was traced for such arguments, and their leaves in its order."""
         leaves, tree = flatten_call(args, kwargs)
         key = (tree, *map(_signature, leaves))
@@ -81,7 +82,7 @@ class Functionalized:
                 if found is not None and signature == [*map(_signature, found)]:
                     return other, found
         if pure is None or not pure.program.guards.values.match():
-            pure = self._programs[key] = _Pure(self._fn, leaves, tree, self._rng)
+            pure = self._programs[key] = Pure(self._fn, leaves, tree, self._rng)
         return pure, leaves
 
 
@@ -112,17 +113,39 @@ def _example(leaf: Any) -> Any:
     return leaf
 
 
-class _Pure:
-    """One traced signature."""
+class Pure:
+    """One traced signature.
 
-    def __init__(self, fn: Callable[..., Any], leaves: list[Any], tree: Structure, rng: str) -> None:
+    Args:
+        fn: the function.
+        leaves: of the arguments that it is traced with, and ``tree``, their structure.
+        rng: as for `functionalize`.
+        sizes: those of arguments that stay symbols.
+        checks: whether the program makes the checks of values that eager mode makes.
+
+    Attributes:
+        program: what was traced.
+        cells: the Storages that it reads, and by Storage the names of those that it only writes (``extra``).
+        names: of those in ``cells``.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        leaves: list[Any],
+        tree: Structure,
+        rng: str,
+        sizes: Sizes | None = None,
+        checks: bool = False,
+    ) -> None:
         if rng == "torch":
             raise NotImplementedError(
                 'functionalize(rng="torch"): random numbers from the host are not state; use compile(fn, rng="torch")'
             )
+        self.sizes = sizes
         examples = [_example(leaf) for leaf in leaves]
         with jax.core.eval_context():  # a transform of JAX that is running has no part in it
-            program, first, overlay = trace(fn, examples, tree, rng, join=False)
+            program, first, overlay = trace(fn, examples, tree, rng, join=False, sizes=sizes, checks=checks)
         if not overlay.inside.isdisjoint(first.kept):
             overlay.undo()
             raise NotImplementedError(
@@ -157,6 +180,10 @@ class _Pure:
         return state
 
     def __call__(self, state: dict[str, Any], leaves: list[Any]) -> tuple[Any, dict[str, Any]]:
+        return self.run(state, leaves)[:2]
+
+    def run(self, state: dict[str, Any], leaves: list[Any]) -> tuple[Any, dict[str, Any], Any]:
+        """The outputs, the new state, and the flags of the program's checks; None if it makes none."""
         inputs, effects, executable = self.program.inputs, self.program.effects, self.program.executable
         missing = [n for n in (*self.names, *self.grads.values()) if n not in state]
         if missing:
@@ -166,6 +193,8 @@ class _Pure:
             )
         env = {name: state[self.numbers[name]] for name in self.numbers}
         env.update({name: leaves[i] for name, i, _ in inputs.numbers.arguments})
+        if self.sizes is not None:
+            env.update(self.sizes.values(leaves))
         with tracing.x64():
             values = [state[n] for n in self.names]
             values += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in inputs.args]
@@ -193,7 +222,8 @@ class _Pure:
                 new[places[(id(table), key)]] = rule(env)
         results = self.program.results
         found = [self._leaf(out, outs, leaves, env, new, by_cell) for out in results.outputs]
-        return unflatten(results.tree, found), new
+        within = self.program.within
+        return unflatten(results.tree, found), new, None if within is None else outs[within.index]
 
     def _leaf(
         self, out: Any, outs: Any, leaves: Any, env: Any, new: dict[str, Any], by_cell: dict[Storage, str]

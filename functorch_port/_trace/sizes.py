@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 
@@ -47,9 +47,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that a program takes as numbers."""
+    """The sizes that a program takes as numbers.
+
+    Attributes:
+        are_padded: whether the program computes with the most that each may be; else it keeps the symbols.
+    """
 
     all: tuple[Size, ...]
+    are_padded: ClassVar[bool] = True
 
     def symbols(self, leaves: Sequence[Any]) -> Symbols:
         """New symbols for a trace."""
@@ -72,6 +77,10 @@ class Sizes:
     def numbers(self) -> list[tuple[Any, int, int]]:
         """For `Numbers`: what each is called there, an argument and a dimension that has it."""
         return [(size_key(s.name), *s.places[0]) for s in self.all]
+
+    def values(self, leaves: Sequence[Any]) -> dict[Any, Any]:
+        """By the names of `numbers` what the sizes are in a call."""
+        return {name: leaves[i].shape[d] for name, i, d in self.numbers()}
 
     def lengths(self, args: Sequence[tuple[int, int]], inputs: Sequence[Any]) -> list[tuple[int, ...] | None]:
         """For `Inputs`: the shapes to which arguments are padded, given their numbers, and positions among inputs."""

@@ -309,20 +309,23 @@ def _trace_once(
         if symbols is not None:
             if any(size_key(name) in overlay.fixed for name in symbols.now):
                 raise NeedsSize("a size is asked for as a plain number")
-            small = small_sizes(closed, symbols)
-            if any(evaluated(n, symbols.now) < 2 for n in small):
-                raise SmallSize("a size in the function is 0 or 1")
-            if small:
-                overlay.guard_predicate(lambda env: all(n > 1 for n in shape_now(small, env)), True)
-            at = {name: len(cells) + names.index(size_key(name)) for name in symbols.now}
-            closed, layouts = padded(
-                closed, symbols, at, {i for stage in draft.stages for i in stage.residuals}
-            )
-            for stage in draft.stages:
-                pad_stage(stage, closed.out_avals, layouts, symbols)
-            ends, symbols.tracers = Ends(layouts), {}
+            if sizes is not None and sizes.are_padded:
+                small = small_sizes(closed, symbols)
+                if any(evaluated(n, symbols.now) < 2 for n in small):
+                    raise SmallSize("a size in the function is 0 or 1")
+                if small:
+                    overlay.guard_predicate(lambda env: all(n > 1 for n in shape_now(small, env)), True)
+                at = {name: len(cells) + names.index(size_key(name)) for name in symbols.now}
+                closed, layouts = padded(
+                    closed, symbols, at, {i for stage in draft.stages for i in stage.residuals}
+                )
+                for stage in draft.stages:
+                    pad_stage(stage, closed.out_avals, layouts, symbols)
+                ends = Ends(layouts)
+            symbols.tracers = {}
     collect_guards(draft, overlay, optimizers, slots, arguments)
-    closed = checking.sort_out(draft, overlay, closed, cells, arrays, arguments, traced)
+    before = sizes is None or sizes.are_padded
+    closed = checking.sort_out(draft, overlay, closed, cells, arrays, arguments, traced, before)
     numbers = [(n, n[1], plain[n]) for n in arg_numbers]
     rows = None
     if overlay.across is not None:

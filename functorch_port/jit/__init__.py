@@ -1,6 +1,7 @@
 """``torch.jit``, for libraries that use it. There is no TorchScript: `script` and `trace` return their argument.
 
-Use `functorch_port.compile` to compile a function. A scripted function here is the Python function itself, so it is not
+Use `functorch_port.compile` to compile a function, and `functorch_port.export` for a program in a file that runs
+without the model's code. A scripted function here is the Python function itself, so it is not
 limited to TorchScript, and it runs inside `compile` like any other code.
 """
 
@@ -25,8 +26,8 @@ __all__ = [
 
 F = TypeVar("F")
 _NO_FILES = (
-    "torch.jit.{}: there is no TorchScript here, so no TorchScript files. Save and load the state dict "
-    "(torch.save(module.state_dict(), path)) or the whole module (torch.save(module, path))"
+    "torch.jit.{}: there is no TorchScript here, so no TorchScript files. torch.export.export and torch.export.save "
+    "write a program that runs without the model's code; torch.save(module.state_dict(), path) writes the weights"
 )
 
 

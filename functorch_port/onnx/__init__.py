@@ -18,14 +18,15 @@ def is_in_onnx_export() -> bool:
 
 
 def export(*args: Any, **kwargs: Any) -> Any:
-    """Not supported: there is no exporter to ONNX.
+    """Not supported: no converter from JAX to ONNX takes what models are made of (docs/deployment.md has the trials).
 
     Raises:
         NotImplementedError: always.
     """
     raise NotImplementedError(
-        "torch.onnx.export: there is no ONNX exporter; jax.export of functorch_port.functionalize(fn) gives a portable "
-        "StableHLO program, or load the state dict into PyTorch and export there"
+        "torch.onnx.export: there is no ONNX exporter. jax2onnx 0.17 converts MLPs and a TransformerEncoder, but no "
+        "convolutions, LSTMs and GPTs (docs/deployment.md). Load the state dict into PyTorch and export there, or use "
+        "torch.export.export: its StableHLO runs on CPU, GPU and TPU"
     )
 
 

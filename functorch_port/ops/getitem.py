@@ -20,7 +20,7 @@ from jax import lax
 from .._array import executor, tracing
 from .._array.fits import ASSIGNED
 from .._array.refusal import outside, refuse
-from .._array.sizes import SymSize, sized
+from .._array.sizes import SymSize, is_same_size, sized
 from .._array.symbolic import SymNumber
 from .._base import dtypes, memory, sizes
 from .._run import bind
@@ -389,7 +389,7 @@ def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
             dim += 1
         elif isinstance(item, slice):
             start, count, step = _slice(item, shape[dim])
-            if isinstance(raw, tuple) and step == 1 and count == shape[dim]:
+            if isinstance(raw, tuple) and step == 1 and is_same_size(count, shape[dim]):
                 spec.append((":",))
             else:
                 starts.append(start)

@@ -226,7 +226,8 @@ def squeeze_node(static: dict[str, Any]) -> str:
 def squeeze(input: TensorOnly, dim: int | tuple[int, ...] | None = None):
     """Remove all dimensions of size 1, or those in ``dim``."""
     dims = range(input.ndim) if dim is None else () if dim == () else wrap_dims(dim, input.ndim)
-    return lax.squeeze(input, [d for d in dims if input.shape[d] == 1])
+    # where a size is not known, JAX says False to ``== 1``, and refuses these if it may be 1
+    return lax.squeeze(input, [d for d in dims if 0 < input.shape[d] < 2])
 
 
 @op(view=True)

@@ -403,6 +403,8 @@ class _Reader:
         archive = Archive(source)
         if archive.root == _FORMER and archive.has("format.json"):
             return self._former(archive, mapped)
+        if archive.has("program.bin"):
+            raise RuntimeError(f"{self.name} is an exported program: use torch.export.load")
         if archive.has("constants.pkl"):
             if self.module is None:
                 raise RuntimeError(

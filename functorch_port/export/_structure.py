@@ -1,0 +1,130 @@
+"""How the arguments and results of a program are nested, as JSON: the same in a process without the user's classes.
+
+A structure is ``"*"`` for a leaf, or a list ``[kind, context, children]``. The kinds are tuple, list, dict,
+OrderedDict, namedtuple (the context has its name and its fields) and dataclass (the name it was registered under, and
+its fields).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..utils import _pytree
+
+__all__ = ["LEAF", "Structure", "flattened", "register_dataclass", "shown", "unflattened", "unknown_input"]
+
+LEAF = "*"
+Structure = Any
+
+#: by the names that files have, classes that `register_dataclass` was given
+_classes: dict[str, type] = {}
+_PLAIN: dict[Any, str] = {tuple: "tuple", list: "list", dict: "dict", OrderedDict: "OrderedDict"}
+
+
+def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
+    """Let arguments and results of exported programs be objects of a dataclass.
+
+    A process that loads the program from a file has to register the class under the same name.
+
+    Args:
+        cls: the dataclass.
+        serialized_type_name: its name in files. Default: its module and qualified name.
+
+    Example:
+        >>> import dataclasses, functorch_port as torch
+        >>> @dataclasses.dataclass
+        ... class Output:
+        ...     logits: torch.Tensor
+        >>> torch.export.register_dataclass(Output, serialized_type_name="my.Output")
+
+    Reference: https://docs.pytorch.org/docs/stable/export.html#torch.export.register_dataclass
+    """
+    _pytree.register_dataclass(cls)
+    _classes[serialized_type_name or f"{cls.__module__}.{cls.__qualname__}"] = cls
+
+
+def flattened(tree: Any, refuse: Callable[[Any], Exception]) -> tuple[list[tuple[str, Any]], Structure]:
+    """The leaves of a tree, each with its path as names joined by ``_``, and the structure.
+
+    Args:
+        refuse: the error for a container that files cannot hold.
+    """
+    pairs, spec = _pytree.tree_flatten_with_path(tree)
+    return [("_".join(map(_key, path)), leaf) for path, leaf in pairs], _described(spec, refuse)
+
+
+def unknown_input(kind: Any) -> Exception:
+    """The error for an argument that a program cannot be given."""
+    return ValueError(
+        f"Unsupported input type {kind}. Export only supports pytree containers of basic types (Tensor, int, float, "
+        "...) as input. To register a custom dataclass, use torch.export.register_dataclass"
+    )
+
+
+def _key(entry: Any) -> str:
+    return str(next(iter(vars(entry).values())))
+
+
+def _described(spec: Any, refuse: Callable[[Any], Exception]) -> Structure:
+    if spec.is_leaf():
+        return LEAF
+    children = [_described(child, refuse) for child in spec.children()]
+    if spec.type in (dict, OrderedDict):
+        if not all(type(key) in (str, int) for key in spec.context):
+            raise refuse("a dict with keys that are neither str nor int")
+        return [_PLAIN[spec.type], list(spec.context), children]
+    if spec.type in _PLAIN:
+        return [_PLAIN[spec.type], None, children]
+    if spec.type == "namedtuple":
+        return ["namedtuple", [spec.context.__name__, *spec.context._fields], children]
+    name = next((name for name, cls in _classes.items() if cls is spec.type), None)
+    if name is None:
+        raise refuse(spec.type)
+    return ["dataclass", [name, *spec.context], children]
+
+
+def unflattened(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The tree of this structure."""
+    return _made(structure, iter(leaves))
+
+
+def _made(structure: Structure, leaves: Iterator[Any]) -> Any:
+    if structure == LEAF:
+        return next(leaves)
+    kind, context, nodes = structure
+    children = [_made(node, leaves) for node in nodes]
+    if kind == "list":
+        return children
+    if kind == "tuple":
+        return tuple(children)
+    if kind == "dict":
+        return dict(zip(context, children, strict=True))
+    if kind == "OrderedDict":
+        return OrderedDict(zip(context, children, strict=True))
+    name, *fields = context
+    if kind == "namedtuple":
+        return namedtuple(name, fields)(*children)
+    if name not in _classes:
+        raise RuntimeError(
+            f"the program has objects of the dataclass {name!r}: register it with "
+            f"torch.export.register_dataclass(cls, serialized_type_name={name!r})"
+        )
+    return _classes[name](**dict(zip(fields, children, strict=True)))
+
+
+def shown(structure: Structure) -> str:
+    """The structure as a Python expression with ``*`` for each leaf."""
+    if structure == LEAF:
+        return LEAF
+    kind, context, nodes = structure
+    children = list(map(shown, nodes))
+    if kind == "list":
+        return f"[{', '.join(children)}]"
+    if kind == "tuple":
+        return f"({', '.join(children)}{',' * (len(children) == 1)})"
+    if kind in ("dict", "OrderedDict"):
+        return "{" + ", ".join(f"{k!r}: {c}" for k, c in zip(context, children, strict=True)) + "}"
+    name, *fields = context
+    return f"{name}({', '.join(f'{f}={c}' for f, c in zip(fields, children, strict=True))})"
