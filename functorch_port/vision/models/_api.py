@@ -6,7 +6,6 @@ import fnmatch
 import importlib
 import inspect
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -216,13 +215,10 @@ def get_model_weights(name: Callable[..., Any] | str) -> type[WeightsEnum]:
     Reference: https://docs.pytorch.org/vision/stable/models/generated/torchvision.models.get_model_weights.html
     """
     fn = get_model_builder(name) if isinstance(name, str) else name
-    taken = inspect.signature(fn).parameters.get("weights")
+    taken = inspect.signature(fn, eval_str=True).parameters.get("weights")
     if taken is None:
         raise ValueError("The method is missing the 'weights' argument.")
-    found = taken.annotation
-    if isinstance(found, str):  # `from __future__ import annotations`
-        found = getattr(sys.modules[fn.__module__], found.split("|")[0].strip(), None)
-    members = [found, *getattr(found, "__args__", ())]
+    members = [taken.annotation, *getattr(taken.annotation, "__args__", ())]
     enum = next((a for a in members if isinstance(a, type) and issubclass(a, WeightsEnum)), None)
     if enum is None:
         raise ValueError(

@@ -112,14 +112,12 @@ def _modernize(kwargs: dict[str, Any], name: str, old: str, default: Any, model:
     value = kwargs.get(name)
     if (value is None and (name in kwargs or old not in kwargs)) or isinstance(value, WeightsEnum | str):
         return
+    given = value if name in kwargs else kwargs[old]
+    chosen = default(kwargs) if given and callable(default) else default if given else None
+    if given and chosen is None:
+        raise ValueError(f"No weights available for model {model}")
     if name not in kwargs:
         warnings.warn(f"The parameter '{old}' {_SINCE}, please use '{name}' instead.", stacklevel=4)
-        value = kwargs[old]
-    chosen = None
-    if value:
-        chosen = default(kwargs) if callable(default) else default
-        if chosen is None:
-            raise ValueError(f"No weights available for model {model}")
     text = (
         f"Arguments other than a weight enum or `None` for '{name}' {_SINCE.replace('is', 'are', 1)}. The current"
         f" behavior is equivalent to passing `{name}={chosen}`."

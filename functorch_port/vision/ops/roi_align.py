@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..._base.division import divide
 from ..._run.registry import TensorOnly
 from ..._tensor.tensor import Tensor
 from ...nn import Module
@@ -56,8 +57,9 @@ def _axis(first: Any, last: Any, scale: float, bins: int, ratio: int, aligned: b
     length = last * scale - shift - start
     if not aligned:
         length = jnp.maximum(length, 1)
-    count = jnp.full(first.shape, ratio) if ratio > 0 else jnp.ceil(length / bins)
-    return _Axis(start, length / bins, count.astype(np.int32))
+    size = divide(length, bins)
+    count = jnp.full(first.shape, ratio) if ratio > 0 else jnp.ceil(size)
+    return _Axis(start, size, count.astype(np.int32))
 
 
 #: the image of each region, and the dimensions, rows first

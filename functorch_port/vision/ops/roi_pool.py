@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..._base.division import divide
 from ..._run.registry import TensorOnly
 from ..._tensor.tensor import Tensor
 from ...nn import Module
@@ -18,16 +19,11 @@ __all__ = ["RoIPool", "roi_pool"]
 
 def _bins(first: Any, last: Any, scale: float, bins: int, pixels: int) -> tuple[Any, Any]:
     """The first pixel of each bin of each region, and the one after the last."""
-    start, end = (_rounded(a * scale) for a in (first, last))
-    size = (jnp.maximum(end - start + 1, 1).astype(first.dtype) / bins)[:, None]
+    start, end = (lax.round(a * scale).astype(np.int32) for a in (first, last))  # halves away from zero
+    size = divide(jnp.maximum(end - start + 1, 1).astype(first.dtype), bins)[:, None]
     at = jnp.arange(bins, dtype=first.dtype)
     low, high = jnp.floor(at * size), jnp.ceil((at + 1) * size)
     return tuple(jnp.clip(a.astype(np.int32) + start[:, None], 0, pixels) for a in (low, high))  # type: ignore[return-value]
-
-
-def _rounded(x: Any) -> Any:
-    """To whole numbers, halves away from zero."""
-    return (jnp.sign(x) * jnp.floor(jnp.abs(x) + 0.5)).astype(np.int32)
 
 
 def _largest(images: Any, image: Any, rows: Any, columns: Any) -> tuple[Any, Any]:
