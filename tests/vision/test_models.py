@@ -52,8 +52,8 @@ SMALL = {
 FULL = ("resnet18", "resnet50", "mobilenet_v3_small")
 #: models with over 20 million weights, each as it is
 LARGE = (
-    "resnet34", "resnext50_32x4d", "mobilenet_v3_large", "resnet101", "resnet152", "wide_resnet50_2", "alexnet", "vgg11",
-    "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vit_b_16", "vit_b_32", "vit_l_16",
+    "resnet34", "resnext50_32x4d", "mobilenet_v3_large", "resnet101", "resnet152", "wide_resnet50_2", "alexnet",
+    "vgg11", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vit_b_16", "vit_b_32", "vit_l_16",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._base.device import device as Device
 from ..._base.optional import optional
-from ..._run.bind import function
+from ..._tensor.creation import from_numpy
 from ..._tensor.tensor import Tensor
 from ...serialization._atomic import atomic
 
@@ -103,7 +103,7 @@ def _bytes(data: Tensor, name: str) -> bytes:
 
 
 def _tensor(array: np.ndarray) -> Tensor:
-    return function("from_numpy")(array.copy())
+    return from_numpy(array.copy())
 
 
 def _mode(mode: ImageReadMode | str) -> ImageReadMode:

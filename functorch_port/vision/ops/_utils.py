@@ -46,6 +46,25 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     )
 
 
+def iou_of_each(boxes1: Tensor, boxes2: Tensor) -> tuple[Tensor, Tensor]:
+    """The areas of the intersection and union of each pair of boxes."""
+    x1, y1, x2, y2 = boxes1.unbind(-1)
+    x3, y3, x4, y4 = boxes2.unbind(-1)
+    width = function("min")(x2, x4) - function("max")(x1, x3)
+    height = function("min")(y2, y4) - function("max")(y1, y3)
+    zero = full_like(width, 0)
+    common = function("where")((height > 0) & (width > 0), width * height, zero)
+    return common, (x2 - x1) * (y2 - y1) + (x4 - x3) * (y4 - y3) - common
+
+
+def hull_of_each(boxes1: Tensor, boxes2: Tensor) -> tuple[Tensor, Tensor]:
+    """The sides of the smallest box around each pair."""
+    sides = function("max")(boxes1[..., 2:], boxes2[..., 2:]) - function("min")(
+        boxes1[..., :2], boxes2[..., :2]
+    )
+    return sides[..., 0], sides[..., 1]
+
+
 def convert_boxes_to_roi_format(boxes: Sequence[Tensor]) -> Tensor:
     """Boxes of several images as one tensor, whose first column is the number of the image."""
     numbered = [function("cat")([full_like(b[:, :1], i), b], dim=1) for i, b in enumerate(boxes)]

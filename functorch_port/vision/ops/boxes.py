@@ -15,7 +15,7 @@ from ..._array import executor
 from ..._base import dtypes
 from ..._run.bind import function
 from ..._run.registry import TensorOnly
-from ..._tensor.creation import empty, zeros
+from ..._tensor.creation import empty, zeros, zeros_like
 from ..._tensor.tensor import Tensor
 from ._utils import upcast, upcast_non_float, vision_op
 
@@ -124,7 +124,7 @@ def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: floa
     if boxes.numel() <= _MANY:  # classes apart from each other by more than the boxes reach
         offsets = idxs.to(boxes.dtype) * (boxes.max() + 1)
         return nms(boxes + offsets[:, None], scores, iou_threshold)
-    kept = function("zeros_like")(scores, dtype=dtypes.bool)
+    kept = zeros_like(scores, dtype=dtypes.bool)
     for value in idxs.unique():
         rows = function("where")(idxs == value)[0]
         kept[rows[nms(boxes[rows], scores[rows], iou_threshold)]] = True
@@ -361,12 +361,12 @@ def complete_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tenso
     """
     boxes1, boxes2 = upcast_non_float(boxes1), upcast_non_float(boxes2)
     distance_iou, iou = _distance_iou(boxes1, boxes2, eps)
-    return distance_iou - shape_term(_angles(boxes1)[:, None] - _angles(boxes2)[None, :], iou, eps)
+    return distance_iou - shape_term(angles(boxes1)[:, None] - angles(boxes2)[None, :], iou, eps)
 
 
-def _angles(boxes: Tensor) -> Tensor:
+def angles(boxes: Tensor) -> Tensor:
     """Of the diagonals."""
-    return ((boxes[:, 2] - boxes[:, 0]) / (boxes[:, 3] - boxes[:, 1])).atan()
+    return ((boxes[..., 2] - boxes[..., 0]) / (boxes[..., 3] - boxes[..., 1])).atan()
 
 
 def shape_term(angle: Tensor, iou: Tensor, eps: float) -> Tensor:
