@@ -48,12 +48,43 @@ SMALL = {
         lambda m: m.mobilenet_v3_large(num_classes=10, width_mult=0.25, reduced_tail=True, dilated=True),
     ),
 }
+SMALL |= {
+    "densenet": (64, lambda m: m.DenseNet(8, (1, 2, 1, 1), 16, drop_rate=0.1, num_classes=10)),
+    "efficientnet": (
+        32,
+        lambda m: m.EfficientNet(
+            [
+                m.efficientnet.FusedMBConvConfig(1, 3, 1, 8, 8, 1),
+                m.efficientnet.FusedMBConvConfig(4, 3, 2, 8, 16, 2),
+                m.efficientnet.MBConvConfig(4, 5, 1, 16, 24, 1, width_mult=1.0, depth_mult=1.2),
+            ],
+            dropout=0.2,
+            num_classes=10,
+        ),
+    ),
+    "convnext": (
+        16,
+        lambda m: m.ConvNeXt(
+            [m.convnext.CNBlockConfig(8, 16, 1), m.convnext.CNBlockConfig(16, None, 2)],
+            0.4,
+            0.5,
+            num_classes=10,
+        ),
+    ),
+    "swin": (
+        14,
+        lambda m: m.SwinTransformer(
+            [2, 2], 8, [2, 2], [2, 4], [3, 3], dropout=0.1, attention_dropout=0.1, num_classes=10
+        ),
+    ),
+}
 #: models whose state and outputs are compared
-FULL = ("resnet18", "resnet50", "mobilenet_v3_small")
+FULL = ("resnet18", "resnet50", "mobilenet_v3_small", "efficientnet_b0")
 #: models with over 20 million weights, each as it is
 LARGE = (
     "resnet34", "resnext50_32x4d", "mobilenet_v3_large", "resnet101", "resnet152", "wide_resnet50_2", "alexnet",
     "vgg11", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vit_b_16", "vit_b_32", "vit_l_16",
+    "densenet121", "efficientnet_v2_s", "convnext_tiny", "swin_t",
 )  # fmt: skip
 
 
@@ -123,7 +154,9 @@ def test_model_is_torchvisions(name):
 def test_large_model_is_torchvisions(name):
     a, b = pair(lambda m: getattr(m, name)(num_classes=10))
     same_state(a, b)
-    same_numbers(a, b, 224 if name.startswith("vit") else 64, train=name in ("vit_b_32", "vgg11", "alexnet"))
+    same_numbers(
+        a, b, 224 if name.startswith("vit") else 64, train=name in ("vit_b_32", "vgg11", "alexnet", "swin_t")
+    )
 
 
 def vits(module, **more):
