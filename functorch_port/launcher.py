@@ -216,11 +216,14 @@ class _Explain:
         self.own = module.__dict__.get("__getattr__")
 
     def __call__(self, name: str) -> Any:
+        refusal = ""
         if self.own is not None:
             try:
                 found = self.own(name)
             except AttributeError:
                 pass
+            except NotImplementedError as error:
+                refusal = str(error)  # in an error by which scripts, and `hasattr`, find out that it is not there
             else:
                 _alias_loaded()  # `own` may have loaded modules
                 return found
@@ -231,8 +234,8 @@ class _Explain:
             half_loaded = sys.modules.get(f"{self.module.__name__}.{name}")
             if half_loaded is not None:  # as Python does in circular imports
                 return half_loaded
-            raise ImportError(_missing(self.module, name), name=self.module.__name__)
-        raise AttributeError(_missing(self.module, name))
+            raise ImportError(refusal or _missing(self.module, name), name=self.module.__name__)
+        raise AttributeError(refusal or _missing(self.module, name))
 
 
 def _missing(module: ModuleType, name: str) -> str:

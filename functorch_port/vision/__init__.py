@@ -15,16 +15,13 @@ Reference: https://docs.pytorch.org/vision/stable/index.html
 from __future__ import annotations
 
 import importlib as _importlib
+import pkgutil as _pkgutil
 from typing import Any as _Any
 
 from .version import __version__ as __version__
 
-__all__ = [
-    "datasets", "disable_beta_transforms_warning", "get_image_backend", "get_video_backend", "io", "models", "ops",
-    "set_image_backend", "set_video_backend", "transforms", "tv_tensors", "utils", "version",
-]  # fmt: skip
-
-_PARTS = ("datasets", "io", "models", "ops", "transforms", "tv_tensors", "utils")
+#: what there is in this folder
+_PARTS = frozenset(_found.name for _found in _pkgutil.iter_modules(__path__) if not _found.name.startswith("_"))
 
 
 def set_image_backend(backend: str) -> None:
@@ -79,11 +76,7 @@ def disable_beta_transforms_warning() -> None:
 
 def __getattr__(name: str) -> _Any:
     if name in _PARTS:
-        try:
-            return _importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise
+        return _importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
