@@ -223,7 +223,9 @@ class _Explain:
             except AttributeError:
                 pass
             except NotImplementedError as error:
-                refusal = str(error)  # in an error by which scripts, and `hasattr`, find out that it is not there
+                refusal = str(
+                    error
+                )  # in an error by which scripts, and `hasattr`, find out that it is not there
             else:
                 _alias_loaded()  # `own` may have loaded modules
                 return found

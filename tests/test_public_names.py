@@ -99,7 +99,7 @@ def test_operators_of_a_library_may_have_the_name_of_a_family() -> None:
 
 
 def write() -> None:
-    """Compare with PyTorch and torchvision. A name that it does not have stays in its section; a new one is to be removed."""
+    """Compare with PyTorch and torchvision. A name they lack stays in its section; a new one is to be removed."""
     table: dict[str, dict[str, set[str]]] = {TORCH: {}, OWN: {}, LEFT: {}}
 
     def there(module: str) -> ModuleType | None:

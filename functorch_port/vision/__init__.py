@@ -21,7 +21,9 @@ from typing import Any as _Any
 from .version import __version__ as __version__
 
 #: what there is in this folder
-_PARTS = frozenset(_found.name for _found in _pkgutil.iter_modules(__path__) if not _found.name.startswith("_"))
+_PARTS = frozenset(
+    _found.name for _found in _pkgutil.iter_modules(__path__) if not _found.name.startswith("_")
+)
 
 
 def set_image_backend(backend: str) -> None:
