@@ -104,6 +104,7 @@ _SUBMODULES = [
     "types",
     "utils",
     "version",
+    "vision",
     "xpu",
 ]
 _LAZY = {

@@ -54,6 +54,7 @@ from . import torch_version as torch_version
 from . import types as types
 from . import utils as utils
 from . import version as version
+from . import vision as vision
 from . import xpu as xpu
 from ._base.config import get_float32_matmul_precision as get_float32_matmul_precision
 from ._base.config import set_float32_matmul_precision as set_float32_matmul_precision

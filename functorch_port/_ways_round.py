@@ -10,6 +10,9 @@ _RULES = "average with torch.distributed.all_reduce every few steps; a Distribut
 _STAGES = "one program has all stages: PipelineStage of a ScanStack, with ScheduleGPipe or Schedule1F1B"
 _HOOK = "register_comm_hook takes default_hooks.allreduce_hook alone, and its error says why"
 _OPTIONS = "the functions of torch.distributed take what these options say as arguments"
+_INSTALLED = (
+    "FUNCTORCH_PORT_VISION=installed, by which import torchvision is the library itself, over functorch_port"
+)
 _ONE = "nn.DataParallel, or one process that drives all devices: shard the batch over a mesh"
 #: by the beginning of the full name
 _WAYS = {
@@ -43,6 +46,7 @@ _WAYS = {
     "torch.distributed.tensor.debug.CommDebugMode": "step.programs()[0].lower().compile().as_text() shows collectives",
     "torch.distributed._symmetric_memory": "XLA manages memory: collectives of torch.distributed",
     "torch.distributed._shard": "DTensor",
+    "torchvision": _INSTALLED,
     "torch.cuda.nccl": "XLA calls NCCL: torch.distributed.is_nccl_available() tells whether it is there",
     "torch.nn.parallel.comm": _ONE,
     "torch.nn.parallel.replicate": _ONE,

@@ -1,7 +1,8 @@
 """Makes ``import torch`` import this package, and runs scripts that way.
 
 After `install()`, ``torch`` and every ``torch.*`` module are the modules of this package (without copies or second
-imports), and PyTorch is not loaded even if it is installed. An error for a missing name has the full name.
+imports), and PyTorch is not loaded even if it is installed. So are ``torchvision`` and its modules, unless
+FUNCTORCH_PORT_VISION says otherwise. An error for a missing name has the full name.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceF
 from types import ModuleType, TracebackType
 from typing import Any
 
+from functorch_port import library
+from functorch_port._base import settings
 from functorch_port._ways_round import way_round
 from functorch_port.torch_version import TorchVersion
 from functorch_port.version import __version__, torch_version
@@ -30,6 +33,8 @@ from functorch_port.version import __version__, torch_version
 __all__ = ["install", "run"]
 
 _OURS = "functorch_port"
+#: what scripts import, and what they get; the inner package comes first
+_ROOTS = {"torchvision": f"{_OURS}.vision", "torch": _OURS}
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
 
@@ -56,8 +61,15 @@ def install() -> None:
         if "safetensors" in sys.modules:
             sys.modules.pop("safetensors.torch", None)
             _open_ours(sys.modules["safetensors"])
+        if _is_installed("torchvision"):
+            library.replacements["torchvision/_C"] = f"{_OURS}.vision.ops._registered"
         _install_in_children()
     _alias_loaded()
+
+
+def _is_installed(root: str) -> bool:
+    """Whether scripts get the library itself, over this package in PyTorch's place."""
+    return root == "torchvision" and settings.get("VISION") == "installed"
 
 
 class _Installing:
@@ -76,9 +88,9 @@ def _install_in_children() -> None:
 
 
 class _TorchFinder(MetaPathFinder):
-    """Finds ``torch.a.b`` as ``functorch_port.a.b``, and ``safetensors.torch`` and ``horovod.torch`` as ours.
+    """Finds ``torch.a.b`` as ``functorch_port.a.b``, as all of `_ROOTS`; ``safetensors.torch``, ``horovod.torch`` too.
 
-    The libraries' own modules read and write tensors by their memory addresses.
+    The latter libraries' own modules read and write tensors by their memory addresses.
 
     Attributes:
         looking: the number of lookups in progress.
@@ -93,7 +105,8 @@ class _TorchFinder(MetaPathFinder):
             return ModuleSpec(fullname, _Alias(importlib.import_module(f"{_OURS}.safetensors")))
         if fullname in ("horovod", "horovod.torch"):
             return ModuleSpec(fullname, _Alias(importlib.import_module(f"{_OURS}.horovod")), is_package=True)
-        if fullname != "torch" and not fullname.startswith("torch."):
+        root = fullname.partition(".")[0]
+        if root not in _ROOTS or _is_installed(root):
             return None
         _TorchFinder.looking += 1
         try:
@@ -142,17 +155,32 @@ def _open_ours(library: ModuleType) -> None:
     library.safe_open = importlib.import_module(f"{_OURS}.safetensors").safe_open  # type: ignore[attr-defined]
 
 
-#: folders without a counterpart in PyTorch, which scripts do not see
-_ENGINES = frozenset({"_array", "_base", "_cpu", "_random", "_run", "_trace"})
+#: what PyTorch has no counterpart of, which scripts do not see
+_HIDDEN = (
+    "torch._array",
+    "torch._base",
+    "torch._cpu",
+    "torch._random",
+    "torch._run",
+    "torch._trace",
+    "torch.vision",
+)
 
 
-def _is_engine(fullname: str) -> bool:
-    return not _ENGINES.isdisjoint(fullname.split(".")[1:2])
+def _is_hidden(fullname: str) -> bool:
+    return ".".join(fullname.split(".")[:2]) in _HIDDEN
+
+
+def _called(name: str) -> str:
+    """What scripts call one of our modules."""
+    root = next(root for root, ours in _ROOTS.items() if f"{name}.".startswith(f"{ours}."))
+    return root + name[len(_ROOTS[root]) :]
 
 
 def _our_module(fullname: str) -> ModuleType:
-    ours = _OURS + fullname[len("torch") :]
-    if _is_engine(fullname):
+    root, dot, rest = fullname.partition(".")
+    ours = _ROOTS[root] + dot + rest
+    if _is_hidden(fullname):
         raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
     try:
         return importlib.import_module(ours)
@@ -167,12 +195,14 @@ def _our_module(fullname: str) -> ModuleType:
 
 
 def _alias_loaded() -> None:
-    """Register every loaded module of this package also under its ``torch`` name."""
+    """Register every loaded module of this package also under the name that scripts have for it."""
     if _TorchFinder.looking:  # a name that is registered during its own lookup would be loaded twice
         return
     for name, module in list(sys.modules.items()):
-        if (name == _OURS or name.startswith(f"{_OURS}.")) and not _is_engine(name):
-            alias = "torch" + name[len(_OURS) :]
+        if not f"{name}.".startswith(f"{_OURS}."):
+            continue
+        alias = _called(name)
+        if not _is_hidden(alias) and not _is_installed(alias.partition(".")[0]):
             sys.modules.setdefault(alias, module)
             if not isinstance(module.__dict__.get("__getattr__"), _Explain):
                 module.__getattr__ = _Explain(module)  # type: ignore[method-assign]
@@ -186,11 +216,16 @@ class _Explain:
         self.own = module.__dict__.get("__getattr__")
 
     def __call__(self, name: str) -> Any:
+        refusal = ""
         if self.own is not None:
             try:
                 found = self.own(name)
             except AttributeError:
                 pass
+            except NotImplementedError as error:
+                refusal = str(
+                    error
+                )  # in an error by which scripts, and `hasattr`, find out that it is not there
             else:
                 _alias_loaded()  # `own` may have loaded modules
                 return found
@@ -201,17 +236,19 @@ class _Explain:
             half_loaded = sys.modules.get(f"{self.module.__name__}.{name}")
             if half_loaded is not None:  # as Python does in circular imports
                 return half_loaded
-            raise ImportError(_missing(self.module, name), name=self.module.__name__)
-        raise AttributeError(_missing(self.module, name))
+            raise ImportError(refusal or _missing(self.module, name), name=self.module.__name__)
+        raise AttributeError(refusal or _missing(self.module, name))
 
 
 def _missing(module: ModuleType, name: str) -> str:
+    owner = _called(module.__name__)
+    root = owner.partition(".")[0]
     elsewhere = [
         f"{alias}.{name}"
         for alias, other in list(sys.modules.items())
-        if alias.startswith("torch.") and "._" not in alias and name in vars(other).get("__all__", ())
+        if alias.startswith(f"{root}.") and "._" not in alias and name in vars(other).get("__all__", ())
     ]
-    return _missing_text("torch" + module.__name__[len(_OURS) :], name, dir(module), elsewhere)
+    return _missing_text(owner, name, dir(module), elsewhere)
 
 
 def _missing_text(owner: str, name: str, names: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
@@ -240,7 +277,7 @@ def _class_name(cls: type) -> str:
     for home in ("", ".nn", ".optim", ".optim.lr_scheduler", ".utils.data"):
         if getattr(sys.modules.get(_OURS + home), cls.__name__, None) is cls:
             return f"torch{home}.{cls.__name__}"
-    return f"torch{cls.__module__[len(_OURS) :]}.{cls.__name__}"
+    return f"{_called(cls.__module__)}.{cls.__name__}"
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:

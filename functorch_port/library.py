@@ -200,6 +200,10 @@ class Library:
         """Does nothing."""
 
 
+#: modules with operators in place of those of a compiled library, by the end of its path without the suffix; each has
+#: a function `register`
+replacements: dict[str, str] = {}
+
 #: namespace -> name -> operator
 _namespaces: dict[str, dict[str, CustomOpDef]] = {}
 

@@ -1,4 +1,4 @@
-"""The public names of the package, which are PyTorch's: `public_names.txt` has them all.
+"""The public names of the package, which are PyTorch's and torchvision's: `public_names.txt` has them all.
 
 A module's public names are its ``__all__``, or without one all that ``dir`` shows; and the submodules that it has as
 attributes. Names with an underscore are private. The table has PyTorch's names by module, then those "of our own",
@@ -20,13 +20,15 @@ import pytest
 import functorch_port
 
 TABLE = Path(__file__).with_name("public_names.txt")
-PACKAGE = "functorch_port"
+#: what is ours, by the library whose names it has
+ROOTS = {"torch": "functorch_port", "torchvision": "functorch_port.vision"}
 TORCH, OWN, LEFT = "PyTorch's", "of our own", "to be removed"
 
 
-def load(module: str, package: str = PACKAGE) -> ModuleType:
-    """The module that the table calls by its name in PyTorch."""
-    return importlib.import_module(package + module.removeprefix("torch"))
+def load(module: str) -> ModuleType:
+    """Our module that the table calls by its name in PyTorch or torchvision."""
+    root, dot, rest = module.partition(".")
+    return importlib.import_module(ROOTS[root] + dot + rest)
 
 
 def submodules(module: ModuleType) -> set[str]:
@@ -97,14 +99,17 @@ def test_operators_of_a_library_may_have_the_name_of_a_family() -> None:
 
 
 def write() -> None:
-    """Compare with PyTorch. A name that it does not have stays in its section; a new one is to be removed."""
+    """Compare with PyTorch and torchvision. A name they lack stays in its section; a new one is to be removed."""
     table: dict[str, dict[str, set[str]]] = {TORCH: {}, OWN: {}, LEFT: {}}
 
     def there(module: str) -> ModuleType | None:
         try:
-            return load(module, "torch")
+            return importlib.import_module(module)
         except ImportError:
             return None
+
+    real_torchvision = importlib.import_module("real_torchvision")  # by which torchvision can be imported
+    assert real_torchvision.torchvision is there("torchvision")
 
     def visit(module: str) -> None:
         ours, theirs = load(module), there(module)
@@ -116,12 +121,15 @@ def write() -> None:
             table[section].setdefault(module, set()).add(name)
         for name in sorted(submodules(ours)):
             inner = f"{module}.{name}"
-            if not name.startswith("_") and (there(inner) or name in table[OWN].get(module, ())):
-                visit(f"{module}.{name}")
+            if name.startswith("_") or load(inner).__name__ in ROOTS.values():
+                continue
+            if there(inner) or name in table[OWN].get(module, ()):
+                visit(inner)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        visit("torch")
+        for root in ROOTS:
+            visit(root)
     lines = []
     for section, names_of in table.items():
         lines.append(f"# {section}")

@@ -94,6 +94,12 @@ VARIABLES = {
         "auto, numpy or compiled",
         "what is new on a CPU runs by numpy until it is compiled, always, or never",
     ),
+    "VISION": Variable(
+        "ours",
+        _one_of("ours", "installed"),
+        "ours or installed",
+        "import torchvision, launched: functorch_port.vision, or the installed one over it",
+    ),
     "X64": Variable(True, _switch, _A_SWITCH, "float64 and int64 are real; 0 stores 32 bits"),
 }
 

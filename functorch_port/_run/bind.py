@@ -16,7 +16,7 @@ from . import inplace as _inplace_methods  # noqa: F401  (methods of Tensor)
 from .call import Op, caller
 from .registry import OpSpec, composites, ops
 
-__all__ = ["bind", "function", "namespaces", "publish_functions", "publish_methods"]
+__all__ = ["bind", "function", "function_of", "namespaces", "publish_functions", "publish_methods"]
 
 #: public functions by namespace token ("torch", "F", "linalg", "special", "fft")
 namespaces: dict[str, dict[str, Callable[..., Any]]] = {}
@@ -144,6 +144,20 @@ def _bind_op(spec: OpSpec) -> None:
             setattr(Tensor, _inplace_dunder(dunder), _inplace(_inplace_dunder(dunder), op))
     for dunder in spec.rdunder:
         setattr(Tensor, dunder, _dunder(dunder, call, swap=True))
+
+
+def function_of(module: str, **more: Any) -> Callable[[Callable[..., Any]], FunctionType]:
+    """As `op`, for a pure function that is no name of PyTorch: it becomes a function of Tensors, and nothing else.
+
+    Args:
+        module: where users find it.
+        more: the attributes of `OpSpec`, without ``where``.
+    """
+
+    def make(fn: Callable[..., Any]) -> FunctionType:
+        return caller(Op(OpSpec(fn, (fn.__name__,), (), **more)), fn.__name__, module)
+
+    return make
 
 
 def bind() -> None:

@@ -32,9 +32,13 @@ def __getattr__(name: str) -> _Any:
 
 
 def load_library(path: str) -> None:
-    """Not supported: operators compiled for PyTorch need PyTorch.
+    """Register the operators that replace those of a library (see `library.replacements`).
 
     Raises:
-        OSError: always.
+        OSError: there are none. Operators compiled for PyTorch need PyTorch.
     """
+    for end, module in _importlib.import_module("functorch_port.library").replacements.items():
+        if str(path).rpartition(".")[0].endswith(end):
+            _importlib.import_module(module).register()
+            return
     raise OSError(f"torch.ops.load_library: {path} is compiled for PyTorch and cannot be loaded without it")

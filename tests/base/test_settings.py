@@ -28,6 +28,7 @@ VALUES = {
     "REPLAY_AFTER": {"": 2, "0": 0},
     "RNG": {"": "jax", "torch": "torch", "JAX": "jax"},
     "TIER": {"": "auto", "numpy": "numpy", "Compiled": "compiled"},
+    "VISION": {"": "ours", "installed": "installed", "OURS": "ours"},
     "X64": {"": True, "FALSE": False, " 1 ": True},
 }
 WRONG = {
@@ -40,6 +41,7 @@ WRONG = {
     "REPLAY_AFTER": ["-2", "often", "1.5"],
     "RNG": ["numpy", "1"],
     "TIER": ["xla", "1"],
+    "VISION": ["theirs", "1"],
     "X64": ["64", "-"],
 }
 
