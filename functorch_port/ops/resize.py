@@ -201,16 +201,32 @@ def _resample(x: jax.Array, taps: Taps, axis: int) -> jax.Array:
     return _weighted(x, taps, axis)
 
 
+def integer_weights(matrix: np.ndarray) -> tuple[np.ndarray, int]:
+    """The weights of `_fixed_point`: a (size, out) matrix as integers times ``2**-bits``, and these bits."""
+    bits = 0
+    while bits < 22 and int(0.5 + matrix.max() * 2 ** (bits + 1)) < 2**15:
+        bits += 1
+    return np.trunc(matrix * 2**bits + np.where(matrix < 0, -0.5, 0.5)), bits
+
+
+def weights(mode: str, antialias: bool, size: int, out: int, real: Any) -> np.ndarray:
+    """The (size, out) matrix by which one dimension is resized, in a float type of numpy."""
+    how = (size, out, False, None, real)
+    return _smoothing_matrix(mode, *how) if antialias else _matrix(_TAPS[mode](*how), size).astype(real)
+
+
+def nearest_index(mode: str, size: int, out: int) -> np.ndarray:
+    """For each output the input that "nearest" or "nearest-exact" takes."""
+    return _TAPS[mode](size, out, False, None, np.float32).index[:, 0]
+
+
 def _fixed_point(x: jax.Array, matrix: np.ndarray, axis: int) -> jax.Array:
     """Average bytes with the weights of a (size, out) matrix in integers, as PyTorch does on a CPU.
 
     The weights are integers times a power of two, the smallest one for which all integers are below 2^15. Every
     dimension is rounded to bytes by itself.
     """
-    bits = 0
-    while bits < 22 and int(0.5 + matrix.max() * 2 ** (bits + 1)) < 2**15:
-        bits += 1
-    whole = np.trunc(matrix * 2**bits + np.where(matrix < 0, -0.5, 0.5))
+    whole, bits = integer_weights(matrix)
     first = (whole != 0).argmax(0)
     count = int((len(whole) - (whole != 0)[::-1].argmax(0) - first).max())
     if count <= _FEW_TAPS:
@@ -267,7 +283,7 @@ def _check_sizes(x: Any, out: tuple[int, ...]) -> None:
         )
 
 
-def _resize(
+def resize(
     mode: str,
     antialias: bool,
     input: Any,
@@ -275,6 +291,7 @@ def _resize(
     align_corners: bool,
     scales: tuple[float, ...] | None,
 ) -> jax.Array:
+    """Resize the last dimensions of (N, C, ...), as `interpolate` does."""
     _check_sizes(input, output_size)
     dtype = input.dtype
     if dtype != np.uint8:
@@ -308,18 +325,18 @@ def _resize(
 def _resize_op(mode: str, n: int, antialias: bool, node: str) -> Any:
     name = f"_upsample_{mode}{n}d{'_aa' * antialias}"
 
-    def resize(
+    def resize_(
         input: Array,
         output_size: tuple[int, ...],
         align_corners: bool = False,
         scales: tuple[float, ...] | None = None,
     ):
-        return _resize(mode, antialias, input, output_size, align_corners, scales)
+        return resize(mode, antialias, input, output_size, align_corners, scales)
 
-    resize.__name__ = name
-    resize.__doc__ = f"Resampling of {n} dimension{'s' * (n > 1)}, mode {mode!r}{', smoothed' * antialias}."
+    resize_.__name__ = name
+    resize_.__doc__ = f"Resampling of {n} dimension{'s' * (n > 1)}, mode {mode!r}{', smoothed' * antialias}."
     return op(name, where="", node=f"Upsample{node}{n}D{'Aa' * antialias}Backward0", order=format_order)(
-        resize
+        resize_
     )
 
 

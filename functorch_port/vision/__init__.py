@@ -1,0 +1,1 @@
+"""Images: datasets, transforms, models and operators, with torchvision's names."""

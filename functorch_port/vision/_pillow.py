@@ -1,0 +1,19 @@
+"""Pillow, which the extra ``vision`` installs: whatever reads or changes images imports it from here."""
+
+from __future__ import annotations
+
+from functorch_port._base.optional import optional
+
+__all__ = ["Image", "ImageDraw", "ImageEnhance", "ImageFilter", "ImageFont", "ImageOps"]
+
+
+def _part(name: str):  # type: ignore[no-untyped-def]
+    return optional(f"PIL.{name}", "functorch_port.vision", "vision", "pillow")
+
+
+Image = _part("Image")
+ImageDraw = _part("ImageDraw")
+ImageEnhance = _part("ImageEnhance")
+ImageFilter = _part("ImageFilter")
+ImageFont = _part("ImageFont")
+ImageOps = _part("ImageOps")

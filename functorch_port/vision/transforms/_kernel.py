@@ -1,0 +1,75 @@
+"""Functions of images as pure functions of arrays, written once, for numpy and for JAX.
+
+A tensor whose values are on the host, and of which no gradient is recorded, is computed in numpy: an eager program
+of XLA would have to be compiled for every size that a random crop has. For any other tensor the same function is an
+operation of the library: it is recorded, traced by `compile`, and runs on an accelerator.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from functorch_port._array import tracing
+from functorch_port._run.call import Op
+from functorch_port._run.registry import Array, OpSpec
+from functorch_port._tensor.tensor import Tensor
+from functorch_port.utils.data._arrays import host_view, like
+
+__all__ = ["Array", "kernel", "namespace", "on_host", "tensor_of"]
+
+
+def namespace(x: Any) -> Any:
+    """``numpy`` or ``jax.numpy``, whichever computes with this array."""
+    return np if isinstance(x, np.ndarray) else jnp
+
+
+def on_host(tensor: Tensor) -> np.ndarray | None:
+    """The values of a tensor as a numpy array; None if there is no such array, or a gradient would be lost."""
+    found = host_view(tensor)
+    if found is None and not tracing.overlay:
+        tensor._value  # noqa: B018  (computes what is pending)
+        found = host_view(tensor)
+    return found
+
+
+def tensor_of(array: np.ndarray, model: Tensor, *sources: np.ndarray) -> Tensor:
+    """A new tensor on the device of ``model``, which shares no memory with ``sources``."""
+    if any(np.may_share_memory(array, source) for source in sources):
+        array = array.copy()
+    return like(np.ascontiguousarray(array), model)
+
+
+def kernel(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of Tensors of a pure function of arrays.
+
+    The first parameter is an array, and so are those annotated as ``Array``. All others are static. ``.array`` is the
+    function itself, for other kernels to call.
+    """
+    arrays = [i for i, p in enumerate(inspect.signature(fn).parameters.values()) if p.annotation == "Array"]
+
+    @functools.wraps(fn)
+    def call(*args: Any) -> Any:
+        hosts = [on_host(args[i]) for i in arrays]
+        if any(host is None for host in hosts):
+            return operation()(*map(_hashable, args))
+        values = list(args)
+        for i, host in zip(arrays, hosts):
+            values[i] = host
+        return tensor_of(fn(*values), args[0], *hosts)  # type: ignore[arg-type]
+
+    @functools.cache
+    def operation() -> Op:
+        return Op(OpSpec(fn, (fn.__name__,), ()))
+
+    call.array = fn  # type: ignore[attr-defined]
+    return call
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value

@@ -1,0 +1,330 @@
+"""Shapes of images (..., C, H, W): kernels for numpy and JAX, and samples at the places of a grid."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import functorch_port as torch
+from functorch_port._tensor.tensor import Tensor
+from functorch_port.ops.resize import integer_weights, nearest_index, weights
+from functorch_port.ops.resize import resize as resize_by_jax
+
+from ._kernel import Array, kernel, namespace
+from ._tensor_color import is_float
+
+__all__ = [
+    "affine", "crop", "elastic", "erase", "hflip", "pad", "permute_channels", "perspective", "resize", "resized_crop",
+    "rotate", "vflip",
+]  # fmt: skip
+
+
+@kernel
+def hflip(x: Array):
+    """Mirror left and right."""
+    return x[..., ::-1]
+
+
+@kernel
+def vflip(x: Array):
+    """Mirror above and below."""
+    return x[..., ::-1, :]
+
+
+@kernel
+def permute_channels(x: Array, permutation: tuple[int, ...]):
+    """The channels in another order."""
+    return (
+        x[..., list(permutation), :, :] if isinstance(x, np.ndarray) else x[..., np.array(permutation), :, :]
+    )
+
+
+@kernel
+def crop(x: Array, top: int, left: int, height: int, width: int):
+    """Cut a rectangle out; what lies outside the image is black."""
+    return _crop(x, top, left, height, width)
+
+
+def _crop(x: Any, top: int, left: int, height: int, width: int) -> Any:
+    rows, columns = x.shape[-2:]
+    bottom, right = top + height, left + width
+    inner = x[..., max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+    if left >= 0 and top >= 0 and right <= columns and bottom <= rows:
+        return inner
+    above, below = _outside(top, bottom, rows)
+    before, after = _outside(left, right, columns)
+    return _padded(inner, (before, above, after, below), 0)
+
+
+def _outside(start: int, stop: int, size: int) -> tuple[int, int]:
+    """How many of ``start`` to ``stop`` lie before and behind what is there."""
+    return max(min(stop, 0) - start, 0), max(stop - max(start, size), 0)
+
+
+def _padded(x: Any, padding: Sequence[int], fill: Any) -> Any:
+    """A frame of one color, or of one number for each channel."""
+    left, top, right, bottom = padding
+    widths = [(0, 0)] * (x.ndim - 2) + [(top, bottom), (left, right)]
+    if not isinstance(fill, list | tuple):
+        return namespace(x).pad(x, widths, constant_values=_as(x.dtype, fill))
+    parts = [namespace(x).pad(x[..., i : i + 1, :, :], widths, constant_values=f) for i, f in enumerate(fill)]
+    return namespace(x).concatenate(parts, -3)
+
+
+def _as(dtype: Any, fill: Any) -> Any:
+    return fill if is_float(dtype) else int(fill)
+
+
+@kernel
+def pad(x: Array, padding: tuple[int, int, int, int], fill: Any, mode: str):
+    """Put a frame around an image; where it is negative, cut that off."""
+    left, top, right, bottom = padding
+    if min(padding) < 0:
+        rows, columns = x.shape[-2:]
+        x = x[
+            ..., max(-top, 0) : rows + min(bottom, 0), max(-left, 0) : columns + min(right, 0)
+        ]  # fmt: skip
+    frame = [max(side, 0) for side in (left, top, right, bottom)]
+    if mode == "constant":
+        return _padded(x, frame, fill)
+    widths = [(0, 0)] * (x.ndim - 2) + [(frame[1], frame[3]), (frame[0], frame[2])]
+    return namespace(x).pad(x, widths, mode=mode)
+
+
+@kernel
+def resize(x: Array, size: tuple[int, int], mode: str, antialias: bool, by_bytes: bool):
+    """Resize an image.
+
+    Bytes are averaged in integers, as `interpolate` does it (``by_bytes``), or in floats that are rounded in the end.
+    """
+    return _resized(x, size, mode, antialias, by_bytes)
+
+
+def _resized(x: Any, size: Sequence[int], mode: str, antialias: bool, by_bytes: bool) -> Any:
+    dtype, shape = x.dtype, x.shape
+    if not mode.startswith("nearest") and not is_float(dtype) and not (by_bytes and dtype == np.uint8):
+        x = x.astype(np.float32)
+    if isinstance(x, np.ndarray):
+        x = _resized_on_host(x, size, mode, antialias)
+    else:
+        batch = x.reshape(-1, *shape[-3:])
+        if mode.startswith("nearest") and not is_float(dtype):
+            x = _by_index(batch, size, mode)
+        else:
+            x = resize_by_jax(mode, antialias, batch, tuple(size), False, None)
+        x = x.reshape(*shape[:-2], *size)
+    if x.dtype == dtype:
+        return x
+    xp = namespace(x)
+    if dtype == np.uint8:  # the bicubic weights may lead out of the range
+        x = xp.clip(x, 0, 255)
+    return xp.rint(x).astype(dtype)
+
+
+def _by_index(x: Any, size: Sequence[int], mode: str) -> Any:
+    rows, columns = (nearest_index(mode, old, new) for old, new in zip(x.shape[-2:], size))
+    return x[..., rows, :][..., columns]
+
+
+def _resized_on_host(x: np.ndarray, size: Sequence[int], mode: str, antialias: bool) -> np.ndarray:
+    if mode.startswith("nearest"):
+        return _by_index(x, size, mode)
+    for axis, new in ((-1, size[1]), (-2, size[0])):
+        old = x.shape[axis]
+        if old != new:
+            x = _times(x, *_matrix(mode, antialias, old, new, x.dtype), axis)
+    return x
+
+
+@functools.lru_cache(64)
+def _matrix(mode: str, antialias: bool, old: int, new: int, dtype: Any) -> tuple[np.ndarray, int]:
+    """The weights of one dimension; of bytes in whole numbers times ``2**-bits``, and these bits."""
+    if dtype == np.uint8:
+        return integer_weights(weights(mode, antialias, old, new, np.float64))
+    return weights(mode, antialias, old, new, np.float64 if dtype == np.float64 else np.float32), 0
+
+
+def _times(x: np.ndarray, matrix: np.ndarray, bits: int, axis: int) -> np.ndarray:
+    """Average one dimension: a product with its weights. Those of bytes are exact in 64 bits, and are rounded."""
+    y = x.astype(matrix.dtype)
+    y = y @ matrix if axis == -1 else matrix.T @ y
+    if x.dtype == np.uint8:
+        y = np.clip(np.floor((y + (1 << (bits - 1))) / (1 << bits)), 0, 255)
+    return y.astype(x.dtype)
+
+
+@kernel
+def resized_crop(
+    x: Array,
+    box: tuple[int, int, int, int],
+    size: tuple[int, int],
+    mode: str,
+    antialias: bool,
+    by_bytes: bool,
+):
+    """Cut a rectangle out and resize it."""
+    part = _crop(x, *box)
+    return part if part.shape[-2:] == tuple(size) else _resized(part, size, mode, antialias, by_bytes)
+
+
+@kernel
+def erase(x: Array, value: Array, top: int, left: int, height: int, width: int):
+    """Overwrite a rectangle."""
+    at = (..., slice(top, top + height), slice(left, left + width))
+    if not isinstance(x, np.ndarray):
+        return x.at[at].set(value.astype(x.dtype))
+    out = x.copy()
+    out[at] = value
+    return out
+
+
+def _sample(img: Tensor, grid: np.ndarray, mode: str, fill: Sequence[float] | None) -> Tensor:
+    """The image at the places of a grid (1, H, W, 2), as `grid_sample` has them; what lies outside gets ``fill``."""
+    dtype, shape = img.dtype, img.shape
+    x = img.reshape(-1, *shape[-3:])
+    if not dtype.is_floating_point:
+        x = x.to(torch.float32)
+    if fill is not None:
+        x = torch.cat([x, torch.ones(x.shape[0], 1, *x.shape[-2:], dtype=x.dtype)], 1)
+    places = torch.from_numpy(np.ascontiguousarray(grid)).to(x.dtype)
+    places = places.expand(x.shape[0], *places.shape[1:])
+    x = torch.nn.functional.grid_sample(x, places, mode, "zeros", align_corners=False)
+    if fill is not None:
+        x, mask = x[:, :-1], x[:, -1:]
+        color = torch.tensor(list(map(float, fill)), dtype=x.dtype).view(1, -1, 1, 1)
+        x = torch.where(mask < 0.5, color, x) if mode == "nearest" else x * mask + (1 - mask) * color
+    if not dtype.is_floating_point:
+        x = x.round().to(dtype)
+    return x.reshape(*shape[:-2], *x.shape[-2:])
+
+
+def _fills(img: Tensor, fill: Any) -> Sequence[float] | None:
+    """The color of new pixels, a number for each channel (or one for all).
+
+    Raises:
+        ValueError: there are not as many as channels.
+    """
+    if fill is None:
+        return None
+    values = list(fill) if isinstance(fill, list | tuple) else [fill]
+    channels = img.shape[-3]
+    if len(values) not in (1, channels):
+        raise ValueError(
+            "The number of elements in 'fill' cannot broadcast to match the number of channels of the image "
+            f"({len(values)} != {channels})"
+        )
+    return values
+
+
+def _affine_grid(matrix: Sequence[float], size: tuple[int, int], out: tuple[int, int]) -> np.ndarray:
+    """The places in an image of (height, width) that a matrix of the inverse map gives for the pixels of another."""
+    (height, width), (rows, columns) = size, out
+    x = np.linspace(-columns * 0.5 + 0.5, columns * 0.5 - 0.5, columns, dtype=np.float32)
+    y = np.linspace(-rows * 0.5 + 0.5, rows * 0.5 - 0.5, rows, dtype=np.float32)
+    theta = np.asarray(matrix, np.float32).reshape(2, 3).T / np.array([0.5 * width, 0.5 * height], np.float32)
+    return (x[None, :, None] * theta[0] + y[:, None, None] * theta[1] + theta[2])[None]
+
+
+def affine(img: Tensor, matrix: Sequence[float], mode: str, fill: Any) -> Tensor:
+    """Apply an affine map, given by the matrix of its inverse around the centre of the image."""
+    size = (img.shape[-2], img.shape[-1])
+    return _sample(img, _affine_grid(matrix, size, size), mode, _fills(img, fill))
+
+
+def rotate(img: Tensor, matrix: Sequence[float], mode: str, expand: bool, fill: Any) -> Tensor:
+    """As `affine`; with ``expand`` the result is so large that nothing is cut off."""
+    size = (img.shape[-2], img.shape[-1])
+    out = _expanded(matrix, *size) if expand else size
+    return _sample(img, _affine_grid(matrix, size, out), mode, _fills(img, fill))
+
+
+def _expanded(matrix: Sequence[float], height: int, width: int) -> tuple[int, int]:
+    """The size of what an affine map makes of an image."""
+    x, y = 0.5 * width, 0.5 * height
+    corners = np.array([[-x, -y, 1], [-x, y, 1], [x, y, 1], [x, -y, 1]], np.float32)
+    ends = corners @ np.asarray(matrix, np.float32).reshape(2, 3).T + np.array([x, y], np.float32)
+    tolerance = np.float32(1e-4)  # what differs by less is rounding
+    high = np.ceil(np.trunc(ends.max(0) / tolerance) * tolerance)
+    low = np.floor(np.trunc(ends.min(0) / tolerance) * tolerance)
+    columns, rows = (int(n) for n in high - low)
+    return rows, columns
+
+
+def perspective(img: Tensor, coefficients: Sequence[float], mode: str, fill: Any) -> Tensor:
+    """Apply a projective map, given by the eight coefficients of its inverse."""
+    rows, columns = img.shape[-2], img.shape[-1]
+    a, b, c, d, e, f, g, h = np.asarray(coefficients, np.float32)
+    x = np.linspace(0.5, columns - 0.5, columns, dtype=np.float32)[None, :]
+    y = np.linspace(0.5, rows - 0.5, rows, dtype=np.float32)[:, None]
+    below = g * x + h * y + 1
+    half_x, half_y = np.float32(0.5 * columns), np.float32(0.5 * rows)
+    across = (a / half_x * x + b / half_x * y + c / half_x) / below - 1
+    down = (d / half_y * x + e / half_y * y + f / half_y) / below - 1
+    return _sample(img, np.stack([across, down], -1)[None], mode, _fills(img, fill))
+
+
+def elastic(img: Tensor, displacement: np.ndarray, mode: str, fill: Any) -> Tensor:
+    """Move each pixel by a displacement (1, H, W, 2) in the coordinates of `grid_sample`."""
+    y, x = (np.linspace((1 - n) / n, (n - 1) / n, n, dtype=np.float32) for n in img.shape[-2:])
+    identity = np.stack(np.broadcast_arrays(x[None, :], y[:, None]), -1)[None]
+    return _sample(img, identity + displacement, mode, _fills(img, fill))
+
+
+def inverse_matrix(
+    center: Sequence[float],
+    angle: float,
+    translate: Sequence[float],
+    scale: float,
+    shear: Sequence[float],
+    inverted: bool = True,
+) -> list[float]:
+    """The six numbers of an affine map: shears, then a rotation and a scale around ``center``, then a translation.
+
+    Args:
+        center: x and y of what stays in its place.
+        angle: of the rotation, in degrees.
+        translate: along x and y.
+        scale: the factor.
+        shear: along x and y, in degrees.
+        inverted: whether to return the matrix of the inverse map.
+    """
+    turn, shear_x, shear_y = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
+    (cx, cy), (tx, ty) = center, translate
+    a = math.cos(turn - shear_y) / math.cos(shear_y)
+    b = -math.cos(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) - math.sin(turn)
+    c = math.sin(turn - shear_y) / math.cos(shear_y)
+    d = -math.sin(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) + math.cos(turn)
+    if inverted:
+        m = [d / scale, -b / scale, 0.0, -c / scale, a / scale, 0.0]
+        m[2] += m[0] * (-cx - tx) + m[1] * (-cy - ty) + cx
+        m[5] += m[3] * (-cx - tx) + m[4] * (-cy - ty) + cy
+        return m
+    m = [scale * a, scale * b, 0.0, scale * c, scale * d, 0.0]
+    m[2] += m[0] * -cx + m[1] * -cy + cx + tx
+    m[5] += m[3] * -cx + m[4] * -cy + cy + ty
+    return m
+
+
+def perspective_coefficients(
+    startpoints: Sequence[Sequence[float]], endpoints: Sequence[Sequence[float]]
+) -> list[float]:
+    """The eight numbers of the projective map that takes four points back from ``endpoints`` to ``startpoints``.
+
+    Raises:
+        ValueError: there are not four points of each.
+    """
+    if len(startpoints) != 4 or len(endpoints) != 4:
+        raise ValueError(
+            f"Please provide exactly four corners, got {len(startpoints)} startpoints and {len(endpoints)} endpoints."
+        )
+    rows = []
+    for (x, y), (u, v) in zip(endpoints, startpoints):
+        rows.append([x, y, 1, 0, 0, 0, -u * x, -u * y])
+        rows.append([0, 0, 0, x, y, 1, -v * x, -v * y])
+    right = np.asarray(startpoints, np.float64).reshape(8)
+    found = np.linalg.lstsq(np.asarray(rows, np.float64), right)[0]
+    return [float(number) for number in found.astype(np.float32)]
