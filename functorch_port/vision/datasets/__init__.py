@@ -13,9 +13,17 @@ __all__ = [
     "VisionDataset",
 ]  # fmt: skip
 
+_ELSEWHERE = """CLEVRClassification CREStereo Caltech101 Caltech256 CarlaStereo CelebA Cityscapes CocoCaptions
+CocoDetection Country211 DTD EMNIST ETH3DStereo EuroSAT FER2013 FGVCAircraft FallingThingsStereo Flickr30k Flickr8k
+Flowers102 FlyingChairs FlyingThings3D Food101 GTSRB HD1K HMDB51 INaturalist ImageNet Imagenette InStereo2k Kinetics
+Kitti Kitti2012Stereo Kitti2015Stereo KittiFlow LFWPairs LFWPeople LSUN LSUNClass Middlebury2014Stereo MovingMNIST
+Omniglot OxfordIIITPet PCAM PhotoTour Places365 QMNIST RenderedSST2 SBDataset SBU SEMEION STL10 SUN397 SVHN
+SceneFlowStereo Sintel SintelStereo StanfordCars UCF101 USPS VOCDetection VOCSegmentation WIDERFace
+wrap_dataset_for_transforms_v2"""
+
 __getattr__ = _refusing(
     __name__,
-    ["CLEVRClassification", "CREStereo", "Caltech101", "Caltech256", "CarlaStereo", "CelebA", "Cityscapes", "CocoCaptions", "CocoDetection", "Country211", "DTD", "EMNIST", "ETH3DStereo", "EuroSAT", "FER2013", "FGVCAircraft", "FallingThingsStereo", "Flickr30k", "Flickr8k", "Flowers102", "FlyingChairs", "FlyingThings3D", "Food101", "GTSRB", "HD1K", "HMDB51", "INaturalist", "ImageNet", "Imagenette", "InStereo2k", "Kinetics", "Kitti", "Kitti2012Stereo", "Kitti2015Stereo", "KittiFlow", "LFWPairs", "LFWPeople", "LSUN", "LSUNClass", "Middlebury2014Stereo", "MovingMNIST", "Omniglot", "OxfordIIITPet", "PCAM", "PhotoTour", "Places365", "QMNIST", "RenderedSST2", "SBDataset", "SBU", "SEMEION", "STL10", "SUN397", "SVHN", "SceneFlowStereo", "Sintel", "SintelStereo", "StanfordCars", "UCF101", "USPS", "VOCDetection", "VOCSegmentation", "WIDERFace", "wrap_dataset_for_transforms_v2"],
+    _ELSEWHERE.split(),
     "put the images into one folder for each class, and read them with datasets.ImageFolder; or write a "
     "torch.utils.data.Dataset that reads the files",
 )

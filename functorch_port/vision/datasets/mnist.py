@@ -140,8 +140,8 @@ class MNIST(VisionDataset):
         assert path is not None  # of `_check_exists` or `download`
         if path.endswith(".gz") and not check_integrity(path, md5):
             raise RuntimeError(
-                f"{path} is corrupted: its MD5 sum is not {md5}. Delete it and use download=True, or copy it again from "
-                f"{' or '.join(self.mirrors)}"
+                f"{path} is corrupted: its MD5 sum is not {md5}. Delete it and use download=True, or copy it again "
+                f"from {' or '.join(self.mirrors)}"
             )
         return read_idx(path)
 

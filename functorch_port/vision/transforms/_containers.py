@@ -177,11 +177,12 @@ class LinearTransformation(Module):
         self.mean_vector = mean_vector
 
     def forward(self, tensor: Tensor) -> Tensor:
-        size = tensor.shape[-3] * tensor.shape[-2] * tensor.shape[-1]
+        planes, rows, columns = tensor.shape[-3:]
+        size = planes * rows * columns
         if size != self.transformation_matrix.shape[0]:
             raise ValueError(
                 "Input tensor and transformation matrix have incompatible shape."
-                f"[{tensor.shape[-3]} x {tensor.shape[-2]} x {tensor.shape[-1]}] != {self.transformation_matrix.shape[0]}"
+                f"[{planes} x {rows} x {columns}] != {self.transformation_matrix.shape[0]}"
             )
         flat = tensor.reshape(-1, size) - self.mean_vector
         return torch.mm(flat, self.transformation_matrix).reshape(tensor.shape)

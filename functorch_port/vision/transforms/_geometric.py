@@ -341,9 +341,9 @@ class RandomResizedCrop(Module):
                 return integer(0, height - h + 1), integer(0, width - w + 1), h, w
         w, h = width, height  # the middle, as large as the proportions allow
         if width / height < min(ratio):
-            h = int(round(w / min(ratio)))
+            h = round(w / min(ratio))
         elif width / height > max(ratio):
-            w = int(round(h * max(ratio)))
+            w = round(h * max(ratio))
         return (height - h) // 2, (width - w) // 2, h, w
 
     def forward(self, img: Any) -> Any:
@@ -363,7 +363,7 @@ def drawn_sides(area: float, scale: Sequence[float], ratio: Sequence[float]) -> 
     part = area * uniform(scale[0], scale[1])
     low, high = (float(np.log(np.float32(r))) for r in ratio)  # torchvision computes it in float32
     aspect = float(np.exp(np.float32(uniform(low, high))))
-    return int(round(math.sqrt(part * aspect))), int(round(math.sqrt(part / aspect)))
+    return round(math.sqrt(part * aspect)), round(math.sqrt(part / aspect))
 
 
 class FiveCrop(Module):
@@ -507,7 +507,7 @@ class RandomAffine(Module):
         move_x = move_y = 0
         if translate is not None:
             most_x, most_y = (float(t * size) for t, size in zip(translate, img_size))
-            move_x, move_y = (int(round(uniform(-most, most))) for most in (most_x, most_y))
+            move_x, move_y = (round(uniform(-most, most)) for most in (most_x, most_y))
         scale = 1.0 if scale_ranges is None else uniform(scale_ranges[0], scale_ranges[1])
         shear_x = shear_y = 0.0
         if shears is not None:
@@ -565,7 +565,7 @@ class ElasticTransform(Module):
     def get_params(alpha: Sequence[float], sigma: Sequence[float], size: Sequence[int]) -> Tensor:
         """Draw the displacements (1, H, W, 2)."""
         moves = []
-        for most, smooth, length in zip(alpha, sigma, size):
+        for most, smooth, length in zip(alpha, sigma, reversed(size)):
             move = torch.rand(1, 1, *size) * 2 - 1
             if smooth > 0.0:
                 width = int(8 * smooth + 1) | 1  # odd

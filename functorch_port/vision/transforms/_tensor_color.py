@@ -10,7 +10,7 @@ from ._kernel import Array, kernel, namespace
 
 __all__ = [
     "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation", "adjust_sharpness",
-    "autocontrast", "convert_dtype", "equalize", "gaussian_blur", "invert", "normalize", "posterize",
+    "add_scaled", "autocontrast", "convert_dtype", "equalize", "gaussian_blur", "invert", "normalize", "posterize",
     "rgb_to_grayscale", "solarize",
 ]  # fmt: skip
 
@@ -170,15 +170,15 @@ def adjust_sharpness(x: Array, factor: float):
             total = total + weight * wide[..., i : height - 2 + i, j : width - 2 + j]
     if not is_float(x.dtype):
         total = xp.rint(total)
-    middle = x[..., 1:-1, 1:-1]
-    inside = blend(middle, total, factor)
-    rows = xp.concatenate([_unchanged(x[..., 1:-1, :1]), inside, _unchanged(x[..., 1:-1, -1:])], -1)
-    return xp.concatenate([_unchanged(x[..., :1, :]), rows, _unchanged(x[..., -1:, :])], -2)
+    rows = xp.concatenate([wide[..., 1:-1, :1], total, wide[..., 1:-1, -1:]], -1)
+    return blend(x, xp.concatenate([wide[..., :1, :], rows, wide[..., -1:, :]], -2), factor)
 
 
-def _unchanged(x: Any) -> Any:
-    """A part of an image that is mixed with itself: only its range is kept."""
-    return namespace(x).clip(x, 0, largest(x.dtype)).astype(x.dtype)
+@kernel
+def add_scaled(x: Array, other: Array, weight: Array):
+    """``x + weight * other``, with a weight for each image of a batch."""
+    scale = weight.reshape(-1, *(1,) * (other.ndim - 1))
+    return x + scale * other.astype(scale.dtype)
 
 
 @kernel
@@ -208,7 +208,9 @@ def autocontrast(x: Array):
     low, high = (f(x, (-2, -1), keepdims=True).astype(real) for f in (xp.min, xp.max))
     same = low == high
     low = xp.where(same, xp.zeros_like(low), low)
-    scale = xp.where(same, xp.ones_like(high), bound / xp.where(same, xp.ones_like(high), high - low))
+    scale = xp.where(
+        same, xp.ones_like(high), bound * (real(1) / xp.where(same, xp.ones_like(high), high - low))
+    )
     return xp.clip((x.astype(real) - low) * scale, 0, bound).astype(dtype)
 
 

@@ -13,6 +13,7 @@ from . import functional as F
 from ._geometric import fill_of
 from ._modes import InterpolationMode
 from ._policies import POLICIES
+from ._tensor_color import add_scaled
 from ._spaces import AUTO, MIX, RAND, SIGNED, WIDE, apply, magnitudes
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment", "TrivialAugmentWide"]
@@ -220,12 +221,12 @@ class AugMix(_Augment):
         batch = img.reshape(*(1,) * max(4 - img.ndim, 0), *img.shape)
         of_image, weights = dirichlet_weights(self.alpha, self.mixture_width, batch.shape[0])
         space = MIX if self.all_ops else dict([*MIX.items()][:9])
-        mixed = of_image.view(-1, 1, 1, 1) * batch
+        mixed = add_scaled(torch.zeros((), dtype=of_image.dtype), batch, of_image)
         for i in range(self.mixture_width):
             chain = batch
             for _ in range(self.chain_depth if self.chain_depth > 0 else _drawn(1, 4)):
                 chain = self._random(chain, space, 10, None, self.severity)
-            mixed = mixed + weights[:, i].view(-1, 1, 1, 1) * chain
+            mixed = add_scaled(mixed, chain, weights[:, i])
         return mixed.view(img.shape).to(img.dtype)
 
     def __repr__(self) -> str:

@@ -93,8 +93,8 @@ def _new_size(height: int, width: int, size: Sequence[int] | None, max_size: int
         if max_size is not None:
             if max_size <= size[0]:
                 raise ValueError(
-                    f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge size = "
-                    f"{size}"
+                    f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge "
+                    f"size = {size}"
                 )
             if new_long > max_size:
                 new_short, new_long = int(max_size * new_short / new_long), max_size
@@ -131,8 +131,8 @@ def resize(
             )
         if max_size is not None and len(size) != 1:
             raise ValueError(
-                "max_size should only be passed if size specifies the length of the smaller edge, i.e. size should be an int "
-                "or a sequence of length 1 in torchscript mode."
+                "max_size should only be passed if size specifies the length of the smaller edge, i.e. size should be "
+                "an int or a sequence of length 1 in torchscript mode."
             )
     sizes = [size] if isinstance(size, int) else size
     _, height, width = get_dimensions(img)
