@@ -334,17 +334,7 @@ class RandomResizedCrop(Module):
     @staticmethod
     def get_params(img: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int]:
         """Draw the top, the left, the height and the width."""
-        _, height, width = F.get_dimensions(img)
-        for _ in range(10):
-            w, h = drawn_sides(height * width, scale, ratio)
-            if 0 < w <= width and 0 < h <= height:
-                return integer(0, height - h + 1), integer(0, width - w + 1), h, w
-        w, h = width, height  # the middle, as large as the proportions allow
-        if width / height < min(ratio):
-            h = round(w / min(ratio))
-        elif width / height > max(ratio):
-            w = round(h * max(ratio))
-        return (height - h) // 2, (width - w) // 2, h, w
+        return drawn_box(*F.get_dimensions(img)[1:], scale, ratio)
 
     def forward(self, img: Any) -> Any:
         box = self.get_params(img, self.scale, self.ratio)
@@ -356,6 +346,20 @@ class RandomResizedCrop(Module):
             f"{type(self).__name__}(size={self.size}, scale={scale}, ratio={ratio}, "
             f"interpolation={self.interpolation.value}, antialias={self.antialias})"
         )
+
+
+def drawn_box(height: int, width: int, scale: Any, ratio: Any) -> tuple[int, int, int, int]:
+    """Draw the top, the left, the height and the width of a rectangle in an image, for `RandomResizedCrop`."""
+    for _ in range(10):
+        w, h = drawn_sides(height * width, scale, ratio)
+        if 0 < w <= width and 0 < h <= height:
+            return integer(0, height - h + 1), integer(0, width - w + 1), h, w
+    w, h = width, height  # the middle, as large as the proportions allow
+    if width / height < min(ratio):
+        h = round(w / min(ratio))
+    elif width / height > max(ratio):
+        w = round(h * max(ratio))
+    return (height - h) // 2, (width - w) // 2, h, w
 
 
 def drawn_sides(area: float, scale: Sequence[float], ratio: Sequence[float]) -> tuple[int, int]:

@@ -34,17 +34,20 @@ _PILLOW = {
     InterpolationMode.HAMMING: Image.Resampling.HAMMING,
     InterpolationMode.LANCZOS: Image.Resampling.LANCZOS,
 }
+_BY_NAME = {mode.value: mode for mode in InterpolationMode}
 _BY_NUMBER = {int(number): mode for mode, number in _PILLOW.items() if mode.value != "nearest-exact"}
 
 
 def mode_of(interpolation: Any) -> InterpolationMode:
-    """A mode that is given as itself or by Pillow's number.
+    """A mode that is given as itself, by its name or by Pillow's number.
 
     Raises:
         TypeError: it is something else.
     """
     if isinstance(interpolation, InterpolationMode):
         return interpolation
+    if isinstance(interpolation, str) and interpolation.lower() in _BY_NAME:
+        return _BY_NAME[interpolation.lower()]
     if isinstance(interpolation, int) and interpolation in _BY_NUMBER:
         return _BY_NUMBER[interpolation]
     raise TypeError(

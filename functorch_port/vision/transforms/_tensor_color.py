@@ -11,7 +11,7 @@ from ._kernel import Array, kernel, namespace
 __all__ = [
     "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation", "adjust_sharpness",
     "add_scaled", "autocontrast", "convert_dtype", "equalize", "gaussian_blur", "invert", "normalize", "posterize",
-    "rgb_to_grayscale", "solarize",
+    "posterize_floats", "rgb_to_grayscale", "solarize",
 ]  # fmt: skip
 
 
@@ -191,6 +191,14 @@ def invert(x: Array):
 def posterize(x: Array, bits: int):
     """Keep the first bits of each byte."""
     return x & np.uint8((256 - (1 << (8 - bits))) & 0xFF)
+
+
+@kernel
+def posterize_floats(x: Array, bits: int):
+    """As `posterize`, of values from 0 to 1: the next smaller one of ``2 ** bits`` shades."""
+    levels = 1 << bits
+    shades = namespace(x).clip(namespace(x).floor(x * x.dtype.type(levels)), 0, levels - 1)
+    return shades * x.dtype.type(1.0 / levels)
 
 
 @kernel

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 import functorch_port as torch
@@ -18,8 +19,8 @@ from ._kernel import Array, kernel, namespace
 from ._tensor_color import is_float
 
 __all__ = [
-    "affine", "crop", "elastic", "erase", "hflip", "pad", "permute_channels", "perspective", "resize", "resized_crop",
-    "rotate", "vflip",
+    "affine", "crop", "elastic", "erase", "hflip", "pad", "paste_rolled", "permute_channels", "perspective",
+    "resize", "resized_crop", "rotate", "vflip",
 ]  # fmt: skip
 
 
@@ -179,6 +180,17 @@ def erase(x: Array, value: Array, top: int, left: int, height: int, width: int):
         return x.at[at].set(value.astype(x.dtype))
     out = x.copy()
     out[at] = value
+    return out
+
+
+@kernel
+def paste_rolled(x: Array, top: int, left: int, height: int, width: int):
+    """Overwrite a rectangle of each image of a batch with that of the image before it."""
+    at = (..., slice(top, top + height), slice(left, left + width))
+    if not isinstance(x, np.ndarray):
+        return x.at[at].set(jnp.roll(x, 1, 0)[at])
+    out = x.copy()
+    out[at] = np.roll(x[at], 1, 0)
     return out
 
 

@@ -13,8 +13,8 @@ from . import functional as F
 from ._geometric import fill_of
 from ._modes import InterpolationMode
 from ._policies import POLICIES
-from ._tensor_color import add_scaled
 from ._spaces import AUTO, MIX, RAND, SIGNED, WIDE, apply, magnitudes
+from ._tensor_color import add_scaled
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment", "TrivialAugmentWide"]
 
