@@ -167,11 +167,11 @@ def _numbers(values: Any) -> tuple[float, ...]:
     return tuple(map(float, values)) if isinstance(values, list | tuple) else (float(values),)
 
 
-def convert_image_dtype(img: Tensor, dtype: Any) -> Tensor:
+def convert_image_dtype(img: Tensor, dtype: Any, by_product: bool = False) -> Tensor:
     wide = {torch.float32: (torch.int32, torch.int64), torch.float64: (torch.int64,)}
     if dtype in wide.get(img.dtype, ()):
         raise RuntimeError(f"The cast from {img.dtype} to {dtype} cannot be performed safely.")
-    return img if img.dtype == dtype else color.convert_dtype(img, dtype.np)
+    return img if img.dtype == dtype else color.convert_dtype(img, dtype.np, by_product)
 
 
 def adjust_brightness(img: Tensor, factor: float) -> Tensor:

@@ -39,8 +39,11 @@ def normalize(x: Array, mean: tuple[float, ...], std: tuple[float, ...]):
 
 
 @kernel
-def convert_dtype(x: Array, dtype: Any):
-    """Convert an image to another dtype, and its values to that dtype's range."""
+def convert_dtype(x: Array, dtype: Any, by_product: bool = False):
+    """Convert an image to another dtype, and its values to that dtype's range.
+
+    Integers are divided by their largest one or, as v2 does it, multiplied by its reciprocal (``by_product``).
+    """
     old, new = np.dtype(x.dtype), np.dtype(dtype)
     if old == new:
         return x
@@ -49,7 +52,8 @@ def convert_dtype(x: Array, dtype: Any):
             return x.astype(new)
         return (x * old.type(largest(new) + 1 - 1e-3)).astype(new)
     if is_float(new):
-        return x.astype(new) / new.type(largest(old))
+        bound = largest(old)
+        return x.astype(new) * new.type(1.0 / bound) if by_product else x.astype(new) / new.type(bound)
     before, after = largest(old), largest(new)
     if before > after:
         return (x // old.type((before + 1) // (after + 1))).astype(new)

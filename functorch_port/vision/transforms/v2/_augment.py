@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,20 +44,19 @@ class RandomErasing(RandomApplyTransform):
         inplace: bool = False,
     ) -> None:
         super().__init__(p=p)
-        checked = _photometric.RandomErasing(p, scale, ratio, value, inplace)
+        self._values = _photometric.RandomErasing(p, scale, ratio, value, inplace).values
         self.scale = scale
         self.ratio = ratio
         self.value = (
             [float(value)] if isinstance(value, int | float) else None if value == "random" else list(value)
         )
         self.inplace = inplace
-        self._erasing = checked
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the rectangle and what to write."""
         img = _shaped(*query_chw(flat_inputs))
         top, left, height, width, value = _photometric.RandomErasing.get_params(
-            img, self.scale, self.ratio, self._erasing.values(img)
+            img, self.scale, self.ratio, self._values(img)
         )
         if value is img:  # no rectangle fits
             return {"box": None}
@@ -67,9 +67,12 @@ class RandomErasing(RandomApplyTransform):
         if params["box"] is None:
             return inpt
         if isinstance(inpt, Pillow.Image):
-            raise TypeError(
-                f"{type(self).__name__}() does not support PIL images: convert them to tensors before"
+            warnings.warn(
+                f"{type(self).__name__}() is currently passing through inputs of type PIL.Image.Image. This will likely "
+                "change in the future.",
+                stacklevel=2,
             )
+            return inpt
         return self._call(F.erase, inpt, *params["box"], params["value"], self.inplace)
 
 

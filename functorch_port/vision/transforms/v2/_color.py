@@ -75,17 +75,19 @@ class ColorJitter(Transform):
         self, brightness: Any = None, contrast: Any = None, saturation: Any = None, hue: Any = None
     ) -> None:
         super().__init__()
-        self._jitter = _photometric.ColorJitter(
+        checked = _photometric.ColorJitter(
             *(0 if value is None else value for value in (brightness, contrast, saturation, hue))
         )
-        self.brightness = self._jitter.brightness
-        self.contrast = self._jitter.contrast
-        self.saturation = self._jitter.saturation
-        self.hue = self._jitter.hue
+        self.brightness = checked.brightness
+        self.contrast = checked.contrast
+        self.saturation = checked.saturation
+        self.hue = checked.hue
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the order, and the four factors."""
-        order, *amounts = self._jitter.get_params(self.brightness, self.contrast, self.saturation, self.hue)
+        order, *amounts = _photometric.ColorJitter.get_params(
+            self.brightness, self.contrast, self.saturation, self.hue
+        )
         return {"order": order.tolist(), "amounts": amounts}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:

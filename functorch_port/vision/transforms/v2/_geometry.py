@@ -345,7 +345,10 @@ class RandomCrop(Transform):
         super().__init__()
         self.size = two_sizes(size)
         checked = None if padding is None else Pad(padding, padding_mode=padding_mode)
-        self.padding = None if checked is None else list(_four(checked.padding))
+        self.padding = None
+        if checked is not None:
+            left, top, right, bottom = _four(checked.padding)
+            self.padding = [left, right, top, bottom]  # torchvision's order of this attribute
         self.pad_if_needed = pad_if_needed
         self.fill = checked_fill(fill)
         self.padding_mode = padding_mode
@@ -353,7 +356,7 @@ class RandomCrop(Transform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the place."""
         height, width = query_size(flat_inputs)
-        left, top, right, bottom = self.padding or (0, 0, 0, 0)
+        left, right, top, bottom = self.padding or (0, 0, 0, 0)
         rows, columns = height + top + bottom, width + left + right
         wanted_rows, wanted_columns = self.size
         if self.pad_if_needed:

@@ -10,7 +10,7 @@ from functorch_port._tensor.tensor import Tensor
 from functorch_port.vision._pillow import Image as Pillow
 from functorch_port.vision.transforms import _containers, _photometric
 from functorch_port.vision.transforms._draws import uniform
-from functorch_port.vision.tv_tensors import BoundingBoxes, Image, TVTensor, format_of, plain, wrap
+from functorch_port.vision.tv_tensors import BoundingBoxes, Image, format_of, plain, wrap
 
 from . import functional as F
 from ._transform import Transform, has_any
@@ -73,7 +73,7 @@ class LinearTransformation(Transform):
 
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor) -> None:
         super().__init__()
-        self._linear = _containers.LinearTransformation(transformation_matrix, mean_vector)
+        self._linear = _containers.LinearTransformation(transformation_matrix, mean_vector).forward
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         """Refuse Pillow images."""
@@ -191,9 +191,9 @@ class ToDtype(Transform):
         elif of_image and self.scale:
             raise ValueError(
                 f"No dtype was specified for type {type(inpt)}. If you only need to convert the dtype of images or "
-                'videos, you can just pass e.g. dtype=torch.float32. If you\'re passing a dict as dtype, you can use "others" as '
-                'a catch-all key e.g. dtype={tv_tensors.Mask: torch.int64, "others": None} to pass-through the rest of '
-                "the inputs."
+                "videos, you can just pass e.g. dtype=torch.float32. If you're passing a dict as dtype, you can use "
+                '"others" as a catch-all key e.g. dtype={tv_tensors.Mask: torch.int64, "others": None} to '
+                "pass-through the rest of the inputs."
             )
         else:
             dtype = None
@@ -206,14 +206,14 @@ class ConvertImageDtype(Transform):
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.v2.ConvertImageDtype.html
     """
 
+    _transformed_types = (F.is_pure_tensor, Image)
+
     def __init__(self, dtype: Any = torch.float32) -> None:
         super().__init__()
         self.dtype = dtype
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Change one input."""
-        if isinstance(inpt, TVTensor) and not isinstance(inpt, Image):
-            return inpt
         return F.to_dtype(inpt, dtype=self.dtype, scale=True)
 
 

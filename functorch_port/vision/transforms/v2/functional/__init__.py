@@ -13,7 +13,7 @@ import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.vision._pillow import Image as _Pillow
 from functorch_port.vision._refused import refusing as _refusing
-from functorch_port.vision.transforms import _tensor_color
+from functorch_port.vision.transforms import _functional_tensor, _tensor_color
 from functorch_port.vision.transforms import functional as _F
 from functorch_port.vision.transforms._modes import InterpolationMode
 from functorch_port.vision.tv_tensors import BoundingBoxes, Image, Mask, TVTensor, plain
@@ -126,16 +126,18 @@ def _grayscale_to_rgb(inpt: Any) -> Any:
 
 
 def _to_dtype(inpt: Tensor, dtype: Any = torch.float32, scale: bool = False) -> Tensor:
-    return _F.convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
+    return _functional_tensor.convert_image_dtype(inpt, dtype, True) if scale else inpt.to(dtype)
 
 
 def _gaussian_noise(inpt: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Tensor:
     if not isinstance(inpt, Tensor):
-        raise ValueError("Input tensor must be float dtype: gaussian_noise takes no Pillow images")
+        raise ValueError("Gaussian Noise is not implemented for PIL images.")
     if sigma < 0:
         raise ValueError(f"sigma shouldn't be negative. Got {sigma}")
     if not inpt.is_floating_point():
-        raise ValueError(f"Input tensor is expected to be in float dtype, got dtype={inpt.dtype}")
+        raise NotImplementedError(
+            f"gaussian_noise of {inpt.dtype}: convert to floats before, with to_dtype(scale=True)"
+        )
     noisy = inpt + (mean + torch.randn_like(inpt) * sigma)
     return noisy.clamp(0, 1) if clip else noisy
 
