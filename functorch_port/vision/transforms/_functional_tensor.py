@@ -1,4 +1,7 @@
-"""The functions of images on tensors (..., C, H, W). `_functional_pil` has the same names for Pillow images."""
+"""The functions of images on tensors (..., C, H, W). `_functional_pil` has the same names for Pillow images.
+
+Some round as torchvision's v2 does if they are asked to (``v2``), which for bytes makes a difference of 1.
+"""
 
 from __future__ import annotations
 
@@ -68,10 +71,10 @@ def _resizing(mode: InterpolationMode, antialias: Any) -> tuple[str, bool]:
 
 
 def resize(
-    img: Tensor, size: Sequence[int], mode: InterpolationMode, antialias: Any = True, by_bytes: bool = False
+    img: Tensor, size: Sequence[int], mode: InterpolationMode, antialias: Any = True, v2: bool = False
 ) -> Tensor:
     check(img)
-    return geometry.resize(img, list(size), *_resizing(mode, antialias), by_bytes)
+    return geometry.resize(img, list(size), *_resizing(mode, antialias), v2)
 
 
 def resized_crop(
@@ -80,10 +83,10 @@ def resized_crop(
     size: Sequence[int],
     mode: InterpolationMode,
     antialias: Any = True,
-    by_bytes: bool = False,
+    v2: bool = False,
 ) -> Tensor:
     check(img)
-    return geometry.resized_crop(img, box, list(size), *_resizing(mode, antialias), by_bytes)
+    return geometry.resized_crop(img, box, list(size), *_resizing(mode, antialias), v2)
 
 
 def pad(img: Tensor, padding: tuple[int, int, int, int], fill: Any, padding_mode: str) -> Tensor:
@@ -167,11 +170,11 @@ def _numbers(values: Any) -> tuple[float, ...]:
     return tuple(map(float, values)) if isinstance(values, list | tuple) else (float(values),)
 
 
-def convert_image_dtype(img: Tensor, dtype: Any, by_product: bool = False) -> Tensor:
+def convert_image_dtype(img: Tensor, dtype: Any, v2: bool = False) -> Tensor:
     wide = {torch.float32: (torch.int32, torch.int64), torch.float64: (torch.int64,)}
     if dtype in wide.get(img.dtype, ()):
         raise RuntimeError(f"The cast from {img.dtype} to {dtype} cannot be performed safely.")
-    return img if img.dtype == dtype else color.convert_dtype(img, dtype.np, by_product)
+    return img if img.dtype == dtype else color.convert_dtype(img, dtype.np, v2)
 
 
 def adjust_brightness(img: Tensor, factor: float) -> Tensor:
@@ -179,14 +182,14 @@ def adjust_brightness(img: Tensor, factor: float) -> Tensor:
     return color.adjust_brightness(img, float(factor))
 
 
-def adjust_contrast(img: Tensor, factor: float) -> Tensor:
+def adjust_contrast(img: Tensor, factor: float, v2: bool = False) -> Tensor:
     _check_channels(img, (3, 1))
-    return color.adjust_contrast(img, float(factor))
+    return color.adjust_contrast(img, float(factor), v2)
 
 
-def adjust_saturation(img: Tensor, factor: float) -> Tensor:
+def adjust_saturation(img: Tensor, factor: float, v2: bool = False) -> Tensor:
     _check_channels(img, (1, 3))
-    return color.adjust_saturation(img, float(factor))
+    return color.adjust_saturation(img, float(factor), v2)
 
 
 def adjust_hue(img: Tensor, factor: float) -> Tensor:
@@ -194,9 +197,9 @@ def adjust_hue(img: Tensor, factor: float) -> Tensor:
     return color.adjust_hue(img, float(factor))
 
 
-def adjust_sharpness(img: Tensor, factor: float) -> Tensor:
+def adjust_sharpness(img: Tensor, factor: float, v2: bool = False) -> Tensor:
     _check_channels(img, (1, 3))
-    return color.adjust_sharpness(img, float(factor))
+    return color.adjust_sharpness(img, float(factor), v2)
 
 
 def adjust_gamma(img: Tensor, gamma: float, gain: float) -> Tensor:
@@ -204,11 +207,11 @@ def adjust_gamma(img: Tensor, gamma: float, gain: float) -> Tensor:
     return color.adjust_gamma(img, float(gamma), float(gain))
 
 
-def rgb_to_grayscale(img: Tensor, num_output_channels: int) -> Tensor:
+def rgb_to_grayscale(img: Tensor, num_output_channels: int, v2: bool = False) -> Tensor:
     if img.ndim < 3:
         raise TypeError(f"Input image tensor should have at least 3 dimensions, but found {img.ndim}")
     _check_channels(img, (1, 3))
-    return color.rgb_to_grayscale(img, num_output_channels)
+    return color.rgb_to_grayscale(img, num_output_channels, v2)
 
 
 def invert(img: Tensor) -> Tensor:
@@ -229,9 +232,9 @@ def solarize(img: Tensor, threshold: float) -> Tensor:
     return color.solarize(img, float(threshold))
 
 
-def autocontrast(img: Tensor) -> Tensor:
+def autocontrast(img: Tensor, v2: bool = False) -> Tensor:
     _check_channels(img, (1, 3))
-    return color.autocontrast(img)
+    return color.autocontrast(img, v2)
 
 
 def equalize(img: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import functorch_port as torch
+import numpy as np
 
 from . import functional as F
 
@@ -33,7 +33,7 @@ def _space(names: Sequence[str], most: dict[str, Any]) -> Space:
 #: a translation is a part of the width or the height; of AutoAugment and RandAugment it is 150 of 331 pixels
 _USUAL = {
     "Shear": 0.3, "TranslateX": ("part", 150.0 / 331.0), "TranslateY": ("part", 150.0 / 331.0), "Rotate": 30.0,
-    "Color": 0.9, "Posterize": (8, 4),
+    "Color": 0.9, "Posterize": (8, 4), "Solarize": 255.0,
 }  # fmt: skip
 AUTO = _space([*_MOVES, *_COLORS, *_REST, "Invert"], _USUAL)
 RAND = _space(["Identity", *_MOVES, *_COLORS, *_REST], _USUAL)
@@ -46,6 +46,7 @@ WIDE = _space(
         "Rotate": 135.0,
         "Color": 0.99,
         "Posterize": (8, 6),
+        "Solarize": 255.0,
     },
 )
 MIX = _space(
@@ -54,18 +55,27 @@ MIX = _space(
 )
 
 
+def _line(first: float, last: float, bins: int) -> list[float]:
+    """``torch.linspace`` with the rounding of PyTorch's kernel for a CPU, which multiplies and adds at once."""
+    start, end = np.float64(np.float32(first)), np.float64(np.float32(last))
+    step = np.float64((np.float32(last) - np.float32(first)) / np.float32(bins - 1))
+    i = np.arange(bins)
+    values = np.where(i < bins // 2, start + step * i, end - step * (bins - 1 - i))
+    return values.astype(np.float32).tolist()
+
+
 @functools.lru_cache(1024)
 def _steps(name: str, most: Any, bins: int, height: int, width: int) -> list[float] | None:
     if name == "Solarize":
-        return torch.linspace(255.0, 0.0, bins).tolist()
+        return _line(most, 0.0, bins)
     if name == "Posterize":
-        first, range_ = most
-        return (first - (torch.arange(bins) / ((bins - 1) / range_)).round().int()).tolist()
+        first, fewer = most
+        return (first - np.rint(np.arange(bins, dtype=np.float32) / np.float32((bins - 1) / fewer))).tolist()
     if most is None:
         return None
     if isinstance(most, tuple):
         most = most[1] * (width if name == "TranslateX" else height)
-    return torch.linspace(0.0, most, bins).tolist()
+    return _line(0.0, most, bins)
 
 
 def magnitudes(space: Space, name: str, bins: int, size: tuple[int, int]) -> list[float] | None:
@@ -81,11 +91,11 @@ def magnitudes(space: Space, name: str, bins: int, size: tuple[int, int]) -> lis
 
 
 def _affine(**changed: Any) -> Callable[..., Any]:
-    def apply_to(img: Any, magnitude: float, mode: Any, fill: Any) -> Any:
+    def apply_to(to: Any, img: Any, magnitude: float, mode: Any, fill: Any) -> Any:
         given = {"angle": 0.0, "translate": [0, 0], "scale": 1.0, "shear": [0.0, 0.0]}
         given |= {name: of(magnitude) for name, of in changed.items()}
         # around the corner at the top left, for tensors around the middle of the image as Pillow's (0, 0)
-        return F.affine(img, **given, interpolation=mode, fill=fill, center=[0, 0])
+        return to.affine(img, **given, interpolation=mode, fill=fill, center=[0, 0])
 
     return apply_to
 
@@ -99,20 +109,20 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "ShearY": _affine(shear=lambda m: [0.0, _degrees(m)]),
     "TranslateX": _affine(translate=lambda m: [int(m), 0]),
     "TranslateY": _affine(translate=lambda m: [0, int(m)]),
-    "Rotate": lambda img, m, mode, fill: F.rotate(img, m, interpolation=mode, fill=fill),
-    "Brightness": lambda img, m, *_: F.adjust_brightness(img, 1.0 + m),
-    "Color": lambda img, m, *_: F.adjust_saturation(img, 1.0 + m),
-    "Contrast": lambda img, m, *_: F.adjust_contrast(img, 1.0 + m),
-    "Sharpness": lambda img, m, *_: F.adjust_sharpness(img, 1.0 + m),
-    "Posterize": lambda img, m, *_: F.posterize(img, int(m)),
-    "Solarize": lambda img, m, *_: F.solarize(img, m),
-    "AutoContrast": lambda img, *_: F.autocontrast(img),
-    "Equalize": lambda img, *_: F.equalize(img),
-    "Invert": lambda img, *_: F.invert(img),
-    "Identity": lambda img, *_: img,
+    "Rotate": lambda to, img, m, mode, fill: to.rotate(img, m, interpolation=mode, fill=fill),
+    "Brightness": lambda to, img, m, *_: to.adjust_brightness(img, 1.0 + m),
+    "Color": lambda to, img, m, *_: to.adjust_saturation(img, 1.0 + m),
+    "Contrast": lambda to, img, m, *_: to.adjust_contrast(img, 1.0 + m),
+    "Sharpness": lambda to, img, m, *_: to.adjust_sharpness(img, 1.0 + m),
+    "Posterize": lambda to, img, m, *_: to.posterize(img, int(m)),
+    "Solarize": lambda to, img, m, *_: to.solarize(img, m),
+    "AutoContrast": lambda to, img, *_: to.autocontrast(img),
+    "Equalize": lambda to, img, *_: to.equalize(img),
+    "Invert": lambda to, img, *_: to.invert(img),
+    "Identity": lambda to, img, *_: img,
 }
 
 
-def apply(img: Any, name: str, magnitude: float, mode: Any, fill: Any) -> Any:
-    """An image after an operation."""
-    return _OPERATIONS[name](img, magnitude, mode, fill)
+def apply(img: Any, name: str, magnitude: float, mode: Any, fill: Any, functions: Any = F) -> Any:
+    """An image after an operation, by the functions of `transforms` or `transforms.v2`."""
+    return _OPERATIONS[name](functions, img, magnitude, mode, fill)

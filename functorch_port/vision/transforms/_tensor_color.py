@@ -1,4 +1,8 @@
-"""Colors of images (..., C, H, W): kernels for numpy and JAX."""
+"""Colors of images (..., C, H, W): kernels for numpy and JAX.
+
+torchvision's v2 rounds a multiplication and an addition once, v1 twice. Where bytes are cut off then, this makes a
+difference of 1: kernels do it as v2 does with ``fused``.
+"""
 
 from __future__ import annotations
 
@@ -60,25 +64,33 @@ def convert_dtype(x: Array, dtype: Any, by_product: bool = False):
     return x.astype(new) * new.type((after + 1) // (before + 1))
 
 
-def blend(x: Any, other: Any, ratio: float) -> Any:
+def _sum(x: Any, scale: float, other: Any, fused: bool) -> Any:
+    """``x + scale * other``, in float32 rounded twice or, with ``fused``, once."""
+    dtype = x.dtype
+    if not fused or dtype != np.float32 or not isinstance(x, np.ndarray):
+        return x + dtype.type(scale) * other
+    return (x + np.float64(np.float32(scale)) * other).astype(np.float32)
+
+
+def blend(x: Any, other: Any, ratio: float, fused: bool = False) -> Any:
     """``ratio`` of the first image and the rest of the other one, in the range of the first."""
     xp, dtype = namespace(x), x.dtype
     real = dtype.type if is_float(dtype) else np.float32
-    mixed = real(ratio) * x.astype(real) + real(1.0 - ratio) * other
+    mixed = _sum(x.astype(real) * real(ratio), 1.0 - ratio, other, fused)
     return xp.clip(mixed, 0, largest(dtype)).astype(dtype)
 
 
-def gray_of(x: Any) -> Any:
+def gray_of(x: Any, fused: bool = False) -> Any:
     """The luminance of an image in RGB, (..., 1, H, W), in the float dtype that it is computed in."""
     real = x.dtype.type if is_float(x.dtype) else np.float32
     red, green, blue = (x[..., i : i + 1, :, :].astype(real) for i in range(3))
-    return real(0.2989) * red + real(0.587) * green + real(0.114) * blue
+    return _sum(_sum(real(0.2989) * red, 0.587, green, fused), 0.114, blue, fused)
 
 
 @kernel
-def rgb_to_grayscale(x: Array, num_output_channels: int):
+def rgb_to_grayscale(x: Array, num_output_channels: int, fused: bool = False):
     """The luminance, in one channel or three."""
-    gray = gray_of(x).astype(x.dtype) if x.shape[-3] == 3 else x
+    gray = gray_of(x, fused).astype(x.dtype) if x.shape[-3] == 3 else x
     if num_output_channels == 1:
         return gray
     return namespace(x).broadcast_to(gray, (*x.shape[:-3], 3, *x.shape[-2:]))
@@ -91,22 +103,22 @@ def adjust_brightness(x: Array, factor: float):
 
 
 @kernel
-def adjust_contrast(x: Array, factor: float):
+def adjust_contrast(x: Array, factor: float, fused: bool = False):
     """Mix an image with its mean luminance."""
     xp = namespace(x)
-    gray = gray_of(x) if x.shape[-3] == 3 else x
+    gray = gray_of(x, fused) if x.shape[-3] == 3 else x
     if not is_float(x.dtype):
         gray = xp.floor(gray).astype(np.float32)
-    return blend(x, xp.mean(gray, (-3, -2, -1), keepdims=True), factor)
+    return blend(x, xp.mean(gray, (-3, -2, -1), keepdims=True), factor, fused)
 
 
 @kernel
-def adjust_saturation(x: Array, factor: float):
+def adjust_saturation(x: Array, factor: float, fused: bool = False):
     """Mix an image with its luminance."""
     if x.shape[-3] == 1:
         return x
-    gray = gray_of(x)
-    return blend(x, gray if is_float(x.dtype) else namespace(x).floor(gray), factor)
+    gray = gray_of(x, fused)
+    return blend(x, gray if is_float(x.dtype) else namespace(x).floor(gray), factor, fused)
 
 
 @kernel
@@ -159,7 +171,7 @@ def adjust_gamma(x: Array, gamma: float, gain: float):
 
 
 @kernel
-def adjust_sharpness(x: Array, factor: float):
+def adjust_sharpness(x: Array, factor: float, fused: bool = False):
     """Mix an image with a blurred one, except at its border."""
     height, width = x.shape[-2:]
     if height <= 2 or width <= 2:
@@ -174,8 +186,17 @@ def adjust_sharpness(x: Array, factor: float):
             total = total + weight * wide[..., i : height - 2 + i, j : width - 2 + j]
     if not is_float(x.dtype):
         total = xp.rint(total)
-    rows = xp.concatenate([wide[..., 1:-1, :1], total, wide[..., 1:-1, -1:]], -1)
-    return blend(x, xp.concatenate([wide[..., :1, :], rows, wide[..., -1:, :]], -2), factor)
+    blurred = _framed(total, wide)
+    if not fused:
+        return blend(x, blurred, factor)
+    return xp.clip(_sum(wide, 1.0 - factor, blurred - wide, True), 0, largest(x.dtype)).astype(x.dtype)
+
+
+def _framed(inside: Any, x: Any) -> Any:
+    """An image with the outermost pixels of ``x``."""
+    xp = namespace(x)
+    rows = xp.concatenate([x[..., 1:-1, :1], inside, x[..., 1:-1, -1:]], -1)
+    return xp.concatenate([x[..., :1, :], rows, x[..., -1:, :]], -2)
 
 
 @kernel
@@ -212,18 +233,21 @@ def solarize(x: Array, threshold: float):
 
 
 @kernel
-def autocontrast(x: Array):
-    """Stretch each channel to the whole range."""
+def autocontrast(x: Array, by_quotient: bool = False):
+    """Stretch each channel to the whole range: multiply or, as v2 does it, divide (``by_quotient``)."""
     xp, dtype = namespace(x), x.dtype
     real = dtype.type if is_float(dtype) else np.float32
     bound = real(largest(dtype))
     low, high = (f(x, (-2, -1), keepdims=True).astype(real) for f in (xp.min, xp.max))
     same = low == high
     low = xp.where(same, xp.zeros_like(low), low)
-    scale = xp.where(
-        same, xp.ones_like(high), bound * (real(1) / xp.where(same, xp.ones_like(high), high - low))
-    )
-    return xp.clip((x.astype(real) - low) * scale, 0, bound).astype(dtype)
+    spread = xp.where(same, xp.full_like(high, bound), high - low)
+    moved = x.astype(real) - low
+    if by_quotient:
+        stretched = moved / (spread * (real(1) / bound))
+    else:
+        stretched = moved * xp.where(same, xp.ones_like(high), bound * (real(1) / spread))
+    return xp.clip(stretched, 0, bound).astype(dtype)
 
 
 @kernel

@@ -107,7 +107,7 @@ def resize(
     interpolation: Any = InterpolationMode.BILINEAR,
     max_size: int | None = None,
     antialias: bool | None = True,
-    _by_bytes: bool = False,
+    _v2: bool = False,
 ) -> Any:
     """Resize an image.
 
@@ -140,7 +140,7 @@ def resize(
     if new == [height, width]:
         return img
     if isinstance(img, Tensor):
-        return _functional_tensor.resize(img, new, mode, antialias, _by_bytes)
+        return _functional_tensor.resize(img, new, mode, antialias, _v2)
     if antialias is False:
         warnings.warn(
             "Anti-alias option is always applied for PIL Image input. Argument antialias is ignored.",
@@ -218,7 +218,7 @@ def resized_crop(
     size: Any,
     interpolation: Any = InterpolationMode.BILINEAR,
     antialias: bool | None = True,
-    _by_bytes: bool = False,
+    _v2: bool = False,
 ) -> Any:
     """Cut a rectangle out and resize it, as `crop` and `resize` do."""
     mode = mode_of(interpolation)
@@ -226,7 +226,7 @@ def resized_crop(
     new = _new_size(height, width, sizes, None)
     box = (top, left, height, width)
     if isinstance(img, Tensor):
-        return _functional_tensor.resized_crop(img, box, new, mode, antialias, _by_bytes)
+        return _functional_tensor.resized_crop(img, box, new, mode, antialias, _v2)
     return resize(crop(img, *box), new, mode, antialias=antialias)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -65,13 +64,6 @@ class RandomErasing(RandomApplyTransform):
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Change one input."""
         if params["box"] is None:
-            return inpt
-        if isinstance(inpt, Pillow.Image):
-            warnings.warn(
-                f"{type(self).__name__}() is currently passing through inputs of type PIL.Image.Image. This will likely "
-                "change in the future.",
-                stacklevel=2,
-            )
             return inpt
         return self._call(F.erase, inpt, *params["box"], params["value"], self.inplace)
 

@@ -7,8 +7,9 @@ from typing import Any
 import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.utils._pytree import tree_flatten, tree_unflatten
+from functorch_port.vision.transforms import _spaces
 from functorch_port.vision.transforms import functional as _F
-from functorch_port.vision.transforms._spaces import AUTO, MIX, RAND, SIGNED, WIDE, apply, magnitudes
+from functorch_port.vision.transforms._spaces import SIGNED, apply, magnitudes
 from functorch_port.vision.transforms._tensor_color import add_scaled
 from functorch_port.vision.transforms.autoaugment import (
     AutoAugmentPolicy,
@@ -22,6 +23,11 @@ from . import functional as F
 from ._transform import IMAGES, Transform, check_type, checked_fill, fill_for, no_masks_or_boxes
 
 __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
+
+#: solarize takes a part of the range of the image
+AUTO, MIX, RAND, WIDE = (
+    {**space, "Solarize": 1.0} for space in (_spaces.AUTO, _spaces.MIX, _spaces.RAND, _spaces.WIDE)
+)
 
 
 def _drawn(*bounds: int) -> int:
@@ -57,6 +63,11 @@ class _Augment(Transform):
     def _augmented(self, img: Any, fill: Any) -> Any:
         raise NotImplementedError
 
+    def _applied(self, img: Any, name: str, magnitude: float, fill: Any) -> Any:
+        if name == "Solarize" and not (isinstance(img, Tensor) and img.is_floating_point()):
+            magnitude *= 255
+        return apply(img, name, magnitude, self.interpolation, fill, F)
+
     def _random(
         self, img: Any, fill: Any, space: Any, bins: int, index: int | None, below: int | None = None
     ) -> Any:
@@ -68,7 +79,7 @@ class _Augment(Transform):
             magnitude = float(steps[_drawn(below or bins) if index is None else index])
             if name in SIGNED and torch.rand(()).item() <= 0.5:
                 magnitude = -magnitude
-        return apply(img, name, magnitude, self.interpolation, fill)
+        return self._applied(img, name, magnitude, fill)
 
 
 class AutoAugment(_Augment):
@@ -102,7 +113,7 @@ class AutoAugment(_Augment):
                 magnitude = float(steps[step])
                 if name in SIGNED and torch.rand(()).item() <= 0.5:
                     magnitude = -magnitude
-            img = apply(img, name, magnitude, self.interpolation, fill)
+            img = self._applied(img, name, magnitude, fill)
         return img
 
 

@@ -23,6 +23,7 @@ from ._boxes import clamp_bounding_boxes, convert_bounding_box_format
 from ._kinds import any_kind, is_pure_tensor, register_kernel
 
 _NEAREST = InterpolationMode.NEAREST
+pil_to_tensor = _F.pil_to_tensor
 
 
 def _resize(
@@ -32,7 +33,7 @@ def _resize(
     max_size: int | None = None,
     antialias: bool | None = True,
 ) -> Any:
-    return _F.resize(inpt, size, interpolation, max_size, antialias, _by_bytes=True)
+    return _F.resize(inpt, size, interpolation, max_size, antialias, _v2=True)
 
 
 def _resize_mask(
@@ -51,7 +52,7 @@ def _resized_crop(
     interpolation: Any = InterpolationMode.BILINEAR,
     antialias: bool | None = True,
 ) -> Any:
-    return _F.resized_crop(inpt, top, left, height, width, size, interpolation, antialias, _by_bytes=True)
+    return _F.resized_crop(inpt, top, left, height, width, size, interpolation, antialias, _v2=True)
 
 
 def _resized_crop_mask(
@@ -90,20 +91,49 @@ five_crop = any_kind(_F.five_crop)
 ten_crop = any_kind(_F.ten_crop)
 
 adjust_brightness = any_kind(_F.adjust_brightness, colors=True)
-adjust_contrast = any_kind(_F.adjust_contrast, colors=True)
-adjust_saturation = any_kind(_F.adjust_saturation, colors=True)
 adjust_hue = any_kind(_F.adjust_hue, colors=True)
 adjust_gamma = any_kind(_F.adjust_gamma, colors=True)
-adjust_sharpness = any_kind(_F.adjust_sharpness, colors=True)
-autocontrast = any_kind(_F.autocontrast, colors=True)
 invert = any_kind(_F.invert, colors=True)
 solarize = any_kind(_F.solarize, colors=True)
 gaussian_blur = any_kind(_F.gaussian_blur, colors=True)
 permute_channels = any_kind(_F.permute_channels, colors=True)
-rgb_to_grayscale = any_kind(_F.rgb_to_grayscale, colors=True)
 normalize = any_kind(_F.normalize, colors=True)
-erase = any_kind(_F.erase, colors=True)
-to_grayscale = rgb_to_grayscale
+
+
+def _adjust_contrast(inpt: Any, contrast_factor: float) -> Any:
+    if isinstance(inpt, Tensor):
+        return _functional_tensor.adjust_contrast(inpt, contrast_factor, v2=True)
+    return _F.adjust_contrast(inpt, contrast_factor)
+
+
+def _adjust_saturation(inpt: Any, saturation_factor: float) -> Any:
+    if isinstance(inpt, Tensor):
+        return _functional_tensor.adjust_saturation(inpt, saturation_factor, v2=True)
+    return _F.adjust_saturation(inpt, saturation_factor)
+
+
+def _adjust_sharpness(inpt: Any, sharpness_factor: float) -> Any:
+    if isinstance(inpt, Tensor):
+        return _functional_tensor.adjust_sharpness(inpt, sharpness_factor, v2=True)
+    return _F.adjust_sharpness(inpt, sharpness_factor)
+
+
+def _autocontrast(inpt: Any) -> Any:
+    if isinstance(inpt, Tensor):
+        return _functional_tensor.autocontrast(inpt, v2=True)
+    return _F.autocontrast(inpt)
+
+
+def _rgb_to_grayscale(inpt: Any, num_output_channels: int = 1) -> Any:
+    if isinstance(inpt, Tensor) and num_output_channels in (1, 3):
+        return _functional_tensor.rgb_to_grayscale(inpt, num_output_channels, v2=True)
+    return _F.rgb_to_grayscale(inpt, num_output_channels)
+
+
+def _erase(inpt: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Any:
+    if isinstance(inpt, Tensor):
+        return _F.erase(inpt, i, j, h, w, v, inplace)
+    return _F.to_pil_image(_F.erase(pil_to_tensor(inpt), i, j, h, w, v), mode=inpt.mode)
 
 
 def _equalize(inpt: Any) -> Any:
@@ -126,7 +156,7 @@ def _grayscale_to_rgb(inpt: Any) -> Any:
 
 
 def _to_dtype(inpt: Tensor, dtype: Any = torch.float32, scale: bool = False) -> Tensor:
-    return _functional_tensor.convert_image_dtype(inpt, dtype, True) if scale else inpt.to(dtype)
+    return _functional_tensor.convert_image_dtype(inpt, dtype, v2=True) if scale else inpt.to(dtype)
 
 
 def _gaussian_noise(inpt: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Tensor:
@@ -142,6 +172,13 @@ def _gaussian_noise(inpt: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: b
     return noisy.clamp(0, 1) if clip else noisy
 
 
+adjust_contrast = any_kind(_adjust_contrast, colors=True, name="adjust_contrast")
+adjust_saturation = any_kind(_adjust_saturation, colors=True, name="adjust_saturation")
+adjust_sharpness = any_kind(_adjust_sharpness, colors=True, name="adjust_sharpness")
+autocontrast = any_kind(_autocontrast, colors=True, name="autocontrast")
+rgb_to_grayscale = any_kind(_rgb_to_grayscale, colors=True, name="rgb_to_grayscale")
+to_grayscale = rgb_to_grayscale
+erase = any_kind(_erase, colors=True, name="erase")
 equalize = any_kind(_equalize, colors=True, name="equalize")
 posterize = any_kind(_posterize, colors=True, name="posterize")
 grayscale_to_rgb = any_kind(_grayscale_to_rgb, colors=True, name="grayscale_to_rgb")
@@ -158,9 +195,6 @@ gaussian_noise = any_kind(_gaussian_noise, colors=True, name="gaussian_noise")
 def convert_image_dtype(image: Tensor, dtype: Any = torch.float32) -> Tensor:
     """`to_dtype` with ``scale=True``."""
     return to_dtype(image, dtype=dtype, scale=True)
-
-
-pil_to_tensor = _F.pil_to_tensor
 
 
 def to_pil_image(pic: Any, mode: str | None = None) -> Any:
