@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functorch_port._base.optional import optional
 
-__all__ = ["Image", "ImageDraw", "ImageEnhance", "ImageFilter", "ImageFont", "ImageOps"]
+__all__ = ["Image", "ImageColor", "ImageDraw", "ImageEnhance", "ImageFont", "ImageOps"]
 
 
 def _part(name: str):  # type: ignore[no-untyped-def]
@@ -12,8 +12,8 @@ def _part(name: str):  # type: ignore[no-untyped-def]
 
 
 Image = _part("Image")
+ImageColor = _part("ImageColor")
 ImageDraw = _part("ImageDraw")
 ImageEnhance = _part("ImageEnhance")
-ImageFilter = _part("ImageFilter")
 ImageFont = _part("ImageFont")
 ImageOps = _part("ImageOps")

@@ -39,7 +39,7 @@ def range_of_angles(x: Any, name: str, lengths: tuple[int, ...] = (2,)) -> list[
     if isinstance(x, numbers.Number):
         if x < 0:
             raise ValueError(f"If {name} is a single number, it must be positive.")
-        return [float(-x), float(x)]
+        return [-float(x), float(x)]  # type: ignore[arg-type]
     _check_sequence(x, name, lengths)
     return [float(d) for d in x]
 
@@ -175,7 +175,7 @@ class RandomCrop(Module):
         padding_mode: str = "constant",
     ) -> None:
         super().__init__()
-        self.size = tuple(pair_of_sizes(size, "Please provide only two dimensions (h, w) for size."))
+        self.size: Any = tuple(pair_of_sizes(size, "Please provide only two dimensions (h, w) for size."))
         self.padding = padding
         self.pad_if_needed = pad_if_needed
         self.fill = fill
@@ -334,7 +334,8 @@ class RandomResizedCrop(Module):
     @staticmethod
     def get_params(img: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int]:
         """Draw the top, the left, the height and the width."""
-        return drawn_box(*F.get_dimensions(img)[1:], scale, ratio)
+        _, height, width = F.get_dimensions(img)
+        return drawn_box(height, width, scale, ratio)
 
     def forward(self, img: Any) -> Any:
         box = self.get_params(img, self.scale, self.ratio)

@@ -18,7 +18,7 @@ XYXY, XYWH, CXCYWH = BoundingBoxFormat.XYXY, BoundingBoxFormat.XYWH, BoundingBox
 def _halved(x: Tensor, up: bool = False) -> Tensor:
     """Half of a length, also of integers: then rounded down, or up."""
     if x.is_floating_point():
-        return x / 2
+        return x * 0.5
     return torch.div(x + 1 if up else x, 2, rounding_mode="floor")
 
 
