@@ -191,11 +191,10 @@ class RandomErasing(Module):
 
     def values(self, img: Tensor) -> list[float] | None:
         """What to write, a number for each channel or one for all; None for noise."""
-        if isinstance(self.value, str):
+        given: Any = self.value
+        if isinstance(given, str):
             return None
-        values = (
-            [float(self.value)] if isinstance(self.value, int | float) else [float(v) for v in self.value]
-        )
+        values = [float(given)] if isinstance(given, int | float) else [float(v) for v in given]
         if len(values) not in (1, img.shape[-3]):
             raise ValueError(
                 "If value is a sequence, it should have either a single value or "

@@ -15,20 +15,13 @@ __all__ = ["clamp_bounding_boxes", "convert_bounding_box_format"]
 XYXY, XYWH, CXCYWH = BoundingBoxFormat.XYXY, BoundingBoxFormat.XYWH, BoundingBoxFormat.CXCYWH
 
 
-def _halved(x: Tensor, up: bool = False) -> Tensor:
-    """Half of a length, also of integers: then rounded down, or up."""
-    if x.is_floating_point():
-        return x * 0.5
-    return torch.div(x + 1 if up else x, 2, rounding_mode="floor")
-
-
 def _to_corners(boxes: Tensor, old: BoundingBoxFormat) -> Tensor:
     a, b, c, d = boxes.unbind(-1)
     if old is XYWH:
         return torch.stack([a, b, a + c, b + d], -1)
     if old is CXCYWH:
-        left, top = a - _halved(c, up=True), b - _halved(d, up=True)
-        return torch.stack([left, top, left + c, top + d], -1)
+        _check_halves(boxes)
+        return torch.stack([a - c * 0.5, b - d * 0.5, a + c * 0.5, b + d * 0.5], -1)
     return boxes
 
 
@@ -37,9 +30,17 @@ def _from_corners(boxes: Tensor, new: BoundingBoxFormat) -> Tensor:
     if new is XYWH:
         return torch.stack([left, top, right - left, bottom - top], -1)
     if new is CXCYWH:
-        middle = [_halved(left + right), _halved(top + bottom)]
-        return torch.stack([*middle, right - left, bottom - top], -1)
+        _check_halves(boxes)
+        return torch.stack([(left + right) * 0.5, (top + bottom) * 0.5, right - left, bottom - top], -1)
     return boxes
+
+
+def _check_halves(boxes: Tensor) -> None:
+    if not boxes.is_floating_point():
+        raise NotImplementedError(
+            f"boxes of {boxes.dtype} in the format CXCYWH: a middle may lie between two pixels. Convert them to "
+            "floats, or give XYXY or XYWH"
+        )
 
 
 def convert_bounding_box_format(
@@ -161,7 +162,8 @@ def resize(
     if (height, width) == (rows, columns):
         return boxes
     across, down = width / columns, height / rows
-    return _moved(boxes, (height, width), lambda x, y, u, v: (x * across, y * down, u * across, v * down))
+    scaled = plain(boxes) * torch.tensor([across, down, across, down])  # of any format
+    return wrap(scaled.to(boxes.dtype), like=boxes, canvas_size=(height, width))
 
 
 def resized_crop(
