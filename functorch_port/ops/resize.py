@@ -106,10 +106,8 @@ _FILTERS: dict[str, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
 }
 
 
-def _smoothing_matrix(
-    mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any
-) -> np.ndarray:
-    """The (size, out) matrix of antialiasing: each output averages inputs by a filter as wide as the scale."""
+def _smoothing(mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any) -> Taps:
+    """The taps of antialiasing: each output averages inputs by a filter as wide as the scale."""
     width, shape = _FILTERS[mode]
     scale = float(_scale(size, out, align_corners, factor, real))
     stretch = max(scale, 1.0)
@@ -117,10 +115,17 @@ def _smoothing_matrix(
     centre = scale * (np.arange(out) + 0.5)
     low = np.maximum((centre - support + 0.5).astype(np.int64), 0)
     high = np.minimum((centre + support + 0.5).astype(np.int64), size)
-    i = np.arange(size)[:, None]
-    weight = np.where((i >= low) & (i < high), shape((i - centre + 0.5) / stretch), 0)
-    total = weight.sum(0)
-    return (weight / np.where(total == 0, 1, total)).astype(real)
+    i = low[:, None] + np.arange(int((high - low).max()))
+    weight = np.where(i < high[:, None], shape((i - centre[:, None] + 0.5) / stretch), 0)
+    total = weight.sum(1, keepdims=True)
+    return Taps(np.minimum(i, size - 1), (weight / np.where(total == 0, 1, total)).astype(real))
+
+
+def _smoothing_matrix(
+    mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any
+) -> np.ndarray:
+    """The same as a (size, out) matrix."""
+    return _matrix(_smoothing(mode, size, out, align_corners, factor, real), size).astype(real)
 
 
 def _line(index: np.ndarray) -> int | None:
@@ -201,23 +206,28 @@ def _resample(x: jax.Array, taps: Taps, axis: int) -> jax.Array:
     return _weighted(x, taps, axis)
 
 
-def integer_weights(matrix: np.ndarray) -> tuple[np.ndarray, int]:
-    """The weights of `_fixed_point`: a (size, out) matrix as integers times ``2**-bits``, and these bits."""
-    bits = 0
-    while bits < 22 and int(0.5 + matrix.max() * 2 ** (bits + 1)) < 2**15:
+def integer_weights(weight: np.ndarray) -> tuple[np.ndarray, int]:
+    """The weights of `_fixed_point`: integers times ``2**-bits``, and these bits."""
+    bits, most = 0, weight.max()
+    while bits < 22 and int(0.5 + most * 2 ** (bits + 1)) < 2**15:
         bits += 1
-    return np.trunc(matrix * 2**bits + np.where(matrix < 0, -0.5, 0.5)), bits
+    return np.trunc(weight * 2**bits + np.where(weight < 0, -0.5, 0.5)), bits
 
 
-def weights(mode: str, antialias: bool, size: int, out: int, real: Any) -> np.ndarray:
-    """The (size, out) matrix by which one dimension is resized, in a float type of numpy."""
+def taps(mode: str, antialias: bool, size: int, out: int, real: Any) -> Taps:
+    """The inputs and weights by which one dimension is resized; an input at the edge has all of its weight once."""
     how = (size, out, False, None, real)
-    return _smoothing_matrix(mode, *how) if antialias else _matrix(_TAPS[mode](*how), size).astype(real)
-
-
-def nearest_index(mode: str, size: int, out: int) -> np.ndarray:
-    """For each output the input that "nearest" or "nearest-exact" takes."""
-    return _TAPS[mode](size, out, False, None, np.float32).index[:, 0]
+    if antialias:
+        return _smoothing(mode, *how)
+    index, weight = (found := _TAPS[mode](*how)).index, found.weight
+    if weight is None:
+        return found
+    weight = weight.copy()
+    for k in reversed(range(1, index.shape[1])):
+        twice = index[:, k] == index[:, k - 1]
+        weight[twice, k - 1] += weight[twice, k]
+        weight[twice, k] = 0
+    return Taps(index, weight)
 
 
 def _fixed_point(x: jax.Array, matrix: np.ndarray, axis: int) -> jax.Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
-from functorch_port.ops.resize import integer_weights, nearest_index, weights
+from functorch_port.ops.resize import integer_weights, taps
 from functorch_port.ops.resize import resize as resize_by_jax
 
 from ._kernel import Array, kernel, namespace
@@ -127,35 +127,58 @@ def _resized(x: Any, size: Sequence[int], mode: str, antialias: bool, by_bytes: 
 
 
 def _by_index(x: Any, size: Sequence[int], mode: str) -> Any:
-    rows, columns = (nearest_index(mode, old, new) for old, new in zip(x.shape[-2:], size))
+    rows, columns = (
+        taps(mode, False, old, new, np.float32).index[:, 0] for old, new in zip(x.shape[-2:], size)
+    )
     return x[..., rows, :][..., columns]
 
 
 def _resized_on_host(x: np.ndarray, size: Sequence[int], mode: str, antialias: bool) -> np.ndarray:
+    """The columns first, as PyTorch does it: the dimension that is resized lies first in memory."""
     if mode.startswith("nearest"):
         return _by_index(x, size, mode)
-    for axis, new in ((-1, size[1]), (-2, size[0])):
-        old = x.shape[axis]
-        if old != new:
-            x = _times(x, *_matrix(mode, antialias, old, new, x.dtype), axis)
-    return x
+    *batch, height, width = x.shape
+    planes = x.reshape(-1, height, width)
+    if width != size[1]:
+        lines = _averaged(np.ascontiguousarray(planes.transpose(2, 0, 1)), size[1], mode, antialias)
+        planes = lines.transpose(1, 2, 0)
+    if height != size[0]:
+        lines = _averaged(np.ascontiguousarray(planes.transpose(1, 0, 2)), size[0], mode, antialias)
+        planes = lines.transpose(1, 0, 2)
+    return planes.reshape(*batch, *size)
 
 
 @functools.lru_cache(64)
-def _matrix(mode: str, antialias: bool, old: int, new: int, dtype: Any) -> tuple[np.ndarray, int]:
-    """The weights of one dimension; of bytes in whole numbers times ``2**-bits``, and these bits."""
+def _weights(
+    mode: str, antialias: bool, old: int, new: int, dtype: Any
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """For each tap the inputs and the weights of all outputs; of bytes in whole numbers times ``2**-bits``."""
+    real = np.float64 if dtype in (np.uint8, np.float64) else np.float32
+    found = taps(mode, antialias, old, new, real)
+    weight = np.ones(found.index.shape, real) if found.weight is None else found.weight
+    bits = 0
     if dtype == np.uint8:
-        return integer_weights(weights(mode, antialias, old, new, np.float64))
-    return weights(mode, antialias, old, new, np.float64 if dtype == np.float64 else np.float32), 0
+        whole, bits = integer_weights(weight)
+        weight = whole.astype(np.int32)
+    return found.index.T, weight.T.astype(np.int32 if bits else dtype), bits
 
 
-def _times(x: np.ndarray, matrix: np.ndarray, bits: int, axis: int) -> np.ndarray:
-    """Average one dimension: a product with its weights. Those of bytes are exact in 64 bits, and are rounded."""
-    y = x.astype(matrix.dtype)
-    y = y @ matrix if axis == -1 else matrix.T @ y
-    if x.dtype == np.uint8:
-        y = np.clip(np.floor((y + (1 << (bits - 1))) / (1 << bits)), 0, 255)
-    return y.astype(x.dtype)
+def _averaged(x: np.ndarray, new: int, mode: str, antialias: bool) -> np.ndarray:
+    """Averages of lines (old, ...), ``new`` of them."""
+    index, weight, bits = _weights(mode, antialias, len(x), new, x.dtype)
+    wide = x.astype(weight.dtype)
+    column = (-1,) + (1,) * (x.ndim - 1)
+    total = wide[index[0]] * weight[0].reshape(column)
+    part = np.empty_like(total)
+    for at, w in zip(index[1:], weight[1:]):
+        np.take(wide, at, 0, out=part, mode="clip")
+        part *= w.reshape(column)
+        total += part
+    if not bits:
+        return total
+    total += 1 << (bits - 1)
+    total >>= bits
+    return np.clip(total, 0, 255, out=total).astype(np.uint8)
 
 
 @kernel
