@@ -73,7 +73,7 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
     """Convert a tensor (C, H, W) or (H, W), or a numpy array (H, W, C) or (H, W), to a Pillow image.
 
     Args:
-        pic: floats from 0 to 1 of a tensor become bytes.
+        pic: floats from 0 to 1 become bytes.
         mode: Pillow's mode. Default: by the number of channels, L, LA, RGB or RGBA, and by the dtype.
 
     Raises:
@@ -82,19 +82,17 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.functional.to_pil_image.html
     """
-    if isinstance(pic, Tensor):
-        if pic.ndim not in (2, 3):
-            raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
-        array = np.asarray(pic.detach().cpu())
-        if pic.is_floating_point() and mode != "F":
-            array = (array * array.dtype.type(255)).astype(np.int32).astype(np.uint8)
-        array = array[:, :, None] if array.ndim == 2 else array.transpose(1, 2, 0)
-    elif isinstance(pic, np.ndarray):
-        if pic.ndim not in (2, 3):
-            raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
-        array = pic[:, :, None] if pic.ndim == 2 else pic
-    else:
+    if not isinstance(pic, Tensor | np.ndarray):
         raise TypeError(f"pic should be Tensor or ndarray. Got {type(pic)}.")
+    if pic.ndim not in (2, 3):
+        raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
+    array = pic if isinstance(pic, np.ndarray) else np.asarray(pic.detach().cpu())
+    if array.dtype.kind not in "biu" and mode != "F":
+        array = (array * array.dtype.type(255)).astype(np.int32).astype(np.uint8)
+    if array.ndim == 2:
+        array = array[:, :, None]
+    elif isinstance(pic, Tensor):
+        array = array.transpose(1, 2, 0)
     return _image_of(array, mode)
 
 
