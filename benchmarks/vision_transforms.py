@@ -1,7 +1,7 @@
 """What the transforms of images cost here and in torchvision: milliseconds for an image of 500 x 375.
 
-    python benchmarks/vision_transforms.py                # this library
-    python benchmarks/vision_transforms.py torchvision    # torchvision; one process each
+python benchmarks/vision_transforms.py                # this library
+python benchmarks/vision_transforms.py torchvision    # torchvision; one process each
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pictures import KINDS, PICTURE, PLANES, array, both, compare, given, raised, seed
 from PIL import Image
 from real_torchvision import torchvision
-from pictures import KINDS, PICTURE, PLANES, array, both, compare, given, raised, seed
 
 import functorch_port as ft
 from functorch_port.vision import transforms as ours

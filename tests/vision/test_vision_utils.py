@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pictures import compare, raised
 from PIL import Image
 from real_torchvision import torchvision
-from pictures import compare, raised
 
 import functorch_port as ft
 from functorch_port.vision import utils as ours

@@ -42,8 +42,8 @@ class TVTensor(Tensor):
 
     def __repr__(self, **kwargs: Any) -> str:
         body = repr(plain(self)).removeprefix("tensor(").removesuffix(")")
-        more = "".join(f", {name}={value}" for name, value in self._meta().items())
-        return f"{type(self).__name__}({body}{more})"
+        more = ", ".join(f"{name}={value}" for name, value in self._meta().items())
+        return f"{type(self).__name__}({body}, {more})"
 
 
 def plain(x: Any) -> Any:

@@ -38,7 +38,7 @@ class _Augment(Transform):
     def __init__(self, interpolation: Any, fill: Any) -> None:
         super().__init__()
         self.interpolation = interpolation
-        self._fill = checked_fill(fill)
+        self.fill = checked_fill(fill)
 
     def forward(self, *inputs: Any) -> Any:
         """Change the image among the inputs.
@@ -56,7 +56,7 @@ class _Augment(Transform):
                 f"{len(images)}."
             )
         img = flat[images[0]]
-        out = self._augmented(plain(img), fill_for(self._fill, img))
+        out = self._augmented(plain(img), fill_for(self.fill, img))
         flat[images[0]] = wrap(out, like=img) if isinstance(img, Image) else out
         return tree_unflatten(flat, spec)
 
