@@ -49,7 +49,7 @@ from ._misc import (
     Normalize,
     ToDtype,
 )
-from ._transform import Transform, check_type, has_any, query_chw, query_size
+from ._transform import Transform, check_type, has_all, has_any, query_chw, query_size
 from ._type_conversion import PILToTensor, ToImage, ToPILImage, ToPureTensor, ToTensor
 
 __all__ = [
@@ -61,7 +61,7 @@ __all__ = [
     "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize",
     "RandomResize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "TenCrop",
     "ToDtype", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor", "Transform", "TrivialAugmentWide", "check_type",
-    "functional", "has_any", "query_chw", "query_size",
+    "functional", "has_all", "has_any", "query_chw", "query_size",
 ]  # fmt: skip
 
 _ELSEWHERE = """ClampKeyPoints JPEG RandomIoUCrop RandomPhotometricDistort RandomShortestSize RandomZoomOut

@@ -17,14 +17,9 @@ from functorch_port.vision.tv_tensors import BoundingBoxes, Image, Mask, TVTenso
 from . import functional as F
 
 __all__ = [
-    "RandomApplyTransform",
-    "Transform",
-    "check_type",
-    "fill_for",
-    "has_any",
-    "query_chw",
-    "query_size",
-]
+    "RandomApplyTransform", "Transform", "check_type", "checked_fill", "fill_for", "has_all", "has_any",
+    "no_masks_or_boxes", "query_chw", "query_size", "two_sizes",
+]  # fmt: skip
 
 Kinds = tuple[Any, ...]
 
@@ -32,6 +27,11 @@ Kinds = tuple[Any, ...]
 def check_type(obj: Any, types_or_checks: Kinds) -> bool:
     """Whether a value is of one of the types, or passes one of the checks."""
     return any(isinstance(obj, t) if isinstance(t, type) else t(obj) for t in types_or_checks)
+
+
+def has_all(flat_inputs: Sequence[Any], *types_or_checks: Any) -> bool:
+    """Whether for each of the types and checks there is a value of it."""
+    return all(has_any(flat_inputs, wanted) for wanted in types_or_checks)
 
 
 def has_any(flat_inputs: Sequence[Any], *types_or_checks: Any) -> bool:
