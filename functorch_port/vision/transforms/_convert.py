@@ -10,6 +10,8 @@ import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.vision._pillow import Image
 
+from ._kernel import fresh
+
 __all__ = ["pil_to_tensor", "to_pil_image", "to_tensor"]
 
 #: what the modes of more than 8 bits are in numpy; all others are bytes
@@ -43,9 +45,9 @@ def to_tensor(pic: Any) -> Tensor:
         raise TypeError(f"pic should be PIL Image or ndarray. Got {type(pic)}")
     planes = array.transpose(2, 0, 1)
     if planes.dtype != np.uint8:
-        return torch.from_numpy(np.ascontiguousarray(planes))
+        return fresh(planes.copy("C"))
     real = torch.get_default_dtype().np
-    return torch.from_numpy(np.divide(planes, real.type(255), dtype=real, order="C"))
+    return fresh(np.divide(planes, real.type(255), dtype=real, order="C"))
 
 
 def _array_of(pic: Any) -> np.ndarray:
@@ -66,7 +68,7 @@ def pil_to_tensor(pic: Any) -> Tensor:
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
     array = np.array(pic)
     array = array[:, :, None] if array.ndim == 2 else array
-    return torch.from_numpy(np.ascontiguousarray(array.transpose(2, 0, 1)))
+    return fresh(array.transpose(2, 0, 1).copy("C"))
 
 
 def to_pil_image(pic: Any, mode: str | None = None) -> Any:

@@ -15,13 +15,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port._array import tracing
+from functorch_port._array import executor, tracing
 from functorch_port._run.call import Op
 from functorch_port._run.registry import Array, OpSpec
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.utils.data._arrays import host_view, like
 
-__all__ = ["Array", "kernel", "namespace", "on_host", "tensor_of"]
+__all__ = ["Array", "fresh", "kernel", "namespace", "on_host", "tensor_of"]
 
 
 def namespace(x: Any) -> Any:
@@ -42,7 +42,14 @@ def tensor_of(array: np.ndarray, model: Tensor, *sources: np.ndarray) -> Tensor:
     """A new tensor on the device of ``model``, which shares no memory with ``sources``."""
     if any(np.may_share_memory(array, source) for source in sources):
         array = array.copy()
-    return like(np.ascontiguousarray(array), model)
+    array = np.ascontiguousarray(array)
+    return fresh(array) if isinstance(model._look(), np.ndarray) else like(array, model)
+
+
+def fresh(array: np.ndarray) -> Tensor:
+    """A new tensor of an array that nobody else has: unlike `from_numpy` it need not copy it."""
+    with tracing.x64():
+        return Tensor._wrap(executor.current.place(array))
 
 
 def kernel(fn: Callable[..., Any]) -> Callable[..., Any]:
