@@ -10,6 +10,7 @@ from functorch_port._tensor.tensor import Tensor
 from functorch_port.nn import Module
 
 from . import functional as F
+from ._draws import integer
 from ._geometric import fill_of
 from ._modes import InterpolationMode
 from ._policies import POLICIES
@@ -25,10 +26,6 @@ class AutoAugmentPolicy(Enum):
     IMAGENET = "imagenet"
     CIFAR10 = "cifar10"
     SVHN = "svhn"
-
-
-def _drawn(*args: int) -> int:
-    return int(torch.randint(*args, (1,)).item())
 
 
 class _Augment(Module):
@@ -52,12 +49,12 @@ class _Augment(Module):
             below: what it is drawn below. Default: all.
         """
         _, height, width = F.get_dimensions(img)
-        name = [*space][_drawn(len(space))]
+        name = [*space][integer(0, len(space))]
         steps = magnitudes(space, name, bins, (height, width))
         magnitude = 0.0
         if steps is not None:
-            magnitude = float(steps[_drawn(below or bins) if index is None else index])
-        if name in SIGNED and _drawn(2):
+            magnitude = float(steps[integer(0, below or bins) if index is None else index])
+        if name in SIGNED and integer(0, 2):
             magnitude = -magnitude
         return self._applied(img, name, magnitude)
 
@@ -86,7 +83,7 @@ class AutoAugment(_Augment):
     @staticmethod
     def get_params(transform_num: int) -> tuple[int, Tensor, Tensor]:
         """Draw which pair of operations, how probable each is, and their signs."""
-        return _drawn(transform_num), torch.rand((2,)), torch.randint(2, (2,))
+        return integer(0, transform_num), torch.rand((2,)), torch.randint(2, (2,))
 
     def forward(self, img: Any) -> Any:
         which, chances, signs = self.get_params(len(self.policies))
@@ -224,7 +221,7 @@ class AugMix(_Augment):
         mixed = add_scaled(torch.zeros((), dtype=of_image.dtype), batch, of_image)
         for i in range(self.mixture_width):
             chain = batch
-            for _ in range(self.chain_depth if self.chain_depth > 0 else _drawn(1, 4)):
+            for _ in range(self.chain_depth if self.chain_depth > 0 else integer(1, 4)):
                 chain = self._random(chain, space, 10, None, self.severity)
             mixed = add_scaled(mixed, chain, weights[:, i])
         return mixed.view(img.shape).to(img.dtype)

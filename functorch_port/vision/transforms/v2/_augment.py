@@ -12,6 +12,7 @@ from functorch_port.distributions import Beta
 from functorch_port.utils._pytree import tree_flatten, tree_unflatten
 from functorch_port.vision._pillow import Image as Pillow
 from functorch_port.vision.transforms import _photometric
+from functorch_port.vision.transforms._draws import integer
 from functorch_port.vision.transforms._tensor_geometry import paste_rolled
 from functorch_port.vision.tv_tensors import BoundingBoxes, Image, Mask, plain, wrap
 
@@ -230,7 +231,7 @@ class CutMix(_OfBatches):
         """Draw the rectangle."""
         share = self._drawn()
         height, width = query_size(flat_inputs)
-        x, y = int(torch.randint(width, (1,))), int(torch.randint(height, (1,)))
+        x, y = integer(0, width), integer(0, height)
         radius = 0.5 * math.sqrt(1.0 - share)
         across, down = int(radius * width), int(radius * height)
         left, top = max(x - across, 0), max(y - down, 0)

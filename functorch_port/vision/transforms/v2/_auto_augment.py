@@ -9,6 +9,7 @@ from functorch_port._tensor.tensor import Tensor
 from functorch_port.utils._pytree import tree_flatten, tree_unflatten
 from functorch_port.vision.transforms import _spaces
 from functorch_port.vision.transforms import functional as _F
+from functorch_port.vision.transforms._draws import integer, uniform
 from functorch_port.vision.transforms._spaces import SIGNED, apply, magnitudes
 from functorch_port.vision.transforms._tensor_color import add_scaled
 from functorch_port.vision.transforms.autoaugment import (
@@ -28,10 +29,6 @@ __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 AUTO, MIX, RAND, WIDE = (
     {**space, "Solarize": 1.0} for space in (_spaces.AUTO, _spaces.MIX, _spaces.RAND, _spaces.WIDE)
 )
-
-
-def _drawn(*bounds: int) -> int:
-    return int(torch.randint(*bounds, ()))
 
 
 class _Augment(Transform):
@@ -72,12 +69,12 @@ class _Augment(Transform):
         self, img: Any, fill: Any, space: Any, bins: int, index: int | None, below: int | None = None
     ) -> Any:
         """An image after one operation: which one, and what is not given, is drawn. See `autoaugment`."""
-        name = [*space][_drawn(len(space))]
+        name = [*space][integer(0, len(space))]
         steps = magnitudes(space, name, bins, tuple(F.get_size(img)))  # type: ignore[arg-type]
         magnitude = 0.0
         if steps is not None:
-            magnitude = float(steps[_drawn(below or bins) if index is None else index])
-            if name in SIGNED and torch.rand(()).item() <= 0.5:
+            magnitude = float(steps[integer(0, below or bins) if index is None else index])
+            if name in SIGNED and uniform(0, 1) <= 0.5:
                 magnitude = -magnitude
         return self._applied(img, name, magnitude, fill)
 
@@ -104,14 +101,14 @@ class AutoAugment(_Augment):
         self._policies = policies_of(policy)
 
     def _augmented(self, img: Any, fill: Any) -> Any:
-        for name, p, step in self._policies[_drawn(len(self._policies))]:
-            if torch.rand(()).item() > p:
+        for name, p, step in self._policies[integer(0, len(self._policies))]:
+            if uniform(0, 1) > p:
                 continue
             steps = magnitudes(AUTO, name, 10, tuple(F.get_size(img)))  # type: ignore[arg-type]
             magnitude = 0.0
             if steps is not None and step is not None:
                 magnitude = float(steps[step])
-                if name in SIGNED and torch.rand(()).item() <= 0.5:
+                if name in SIGNED and uniform(0, 1) <= 0.5:
                     magnitude = -magnitude
             img = self._applied(img, name, magnitude, fill)
         return img
@@ -212,7 +209,7 @@ class AugMix(_Augment):
         mixed = add_scaled(torch.zeros((), dtype=of_image.dtype), batch, of_image)
         for i in range(self.mixture_width):
             chain = batch
-            for _ in range(self.chain_depth if self.chain_depth > 0 else _drawn(1, 4)):
+            for _ in range(self.chain_depth if self.chain_depth > 0 else integer(1, 4)):
                 chain = self._random(chain, fill, space, 10, None, self.severity)
             mixed = add_scaled(mixed, chain, weights[:, i])
         return mixed.view(img.shape).to(img.dtype)

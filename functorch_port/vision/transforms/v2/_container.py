@@ -7,6 +7,7 @@ from typing import Any
 
 import functorch_port as torch
 from functorch_port.nn import ModuleList
+from functorch_port.vision.transforms._draws import chance
 
 from ._transform import Transform
 
@@ -79,7 +80,7 @@ class RandomApply(_Container):
 
     def forward(self, *inputs: Any) -> Any:
         """Change the inputs, or return them."""
-        if torch.rand(1).item() >= self.p:
+        if not chance(self.p):
             return inputs if len(inputs) > 1 else inputs[0]
         return self._one_after_the_other(self.transforms, inputs)
 

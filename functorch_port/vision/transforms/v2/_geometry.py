@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import functorch_port as torch
 from functorch_port.vision.transforms import _geometric
+from functorch_port.vision.transforms._draws import integer
 from functorch_port.vision.transforms.functional import _four
 
 from . import functional as F
@@ -389,7 +389,7 @@ class RandomCrop(Transform):
 
 def _drawn(most: int) -> int:
     """Draw an integer from 0 to ``most``; nothing is drawn where there is no choice."""
-    return int(torch.randint(0, most + 1, ())) if most > 0 else 0
+    return integer(0, most + 1) if most > 0 else 0
 
 
 class RandomPerspective(RandomApplyTransform):
@@ -487,7 +487,7 @@ class RandomResize(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the length."""
-        return {"size": [int(torch.randint(self.min_size, self.max_size, ()))]}
+        return {"size": [integer(self.min_size, self.max_size)]}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Change one input."""

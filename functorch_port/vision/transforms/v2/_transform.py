@@ -7,11 +7,11 @@ import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.nn import Module
 from functorch_port.utils._pytree import tree_flatten, tree_unflatten
 from functorch_port.vision._pillow import Image as Pillow
+from functorch_port.vision.transforms._draws import chance
 from functorch_port.vision.tv_tensors import BoundingBoxes, Image, Mask, TVTensor
 
 from . import functional as F
@@ -156,7 +156,7 @@ class RandomApplyTransform(Transform):
         whole = inputs if len(inputs) > 1 else inputs[0]
         flat, spec = tree_flatten(whole)
         self.check_inputs(flat)
-        if torch.rand(1).item() >= self.p:
+        if not chance(self.p):
             return whole
         return self._changed(flat, spec)
 
