@@ -234,6 +234,8 @@ def test_a_compiled_function_may_normalize_and_crop() -> None:
 
     x = ft.from_numpy(PLANES.astype(np.float32) / 255)
     np.testing.assert_allclose(array(ft.compile(prepare)(x)), array(prepare(x)), atol=1e-5)
+    with pytest.raises(NotImplementedError, match="would be the same at every call"):
+        ft.compile(ours.RandomCrop(20))(x)
 
 
 def test_in_place() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import io
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +107,25 @@ def test_errors_are_those_of_torchvision() -> None:
     ):
         error = raised(lambda: call(theirs, torch))
         assert error is not None and raised(lambda: call(ours, ft)) == error
+
+
+def test_examples_of_the_page_and_of_docstrings() -> None:
+    page = Path(__file__).parents[2] / "docs" / "vision.md"
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(block, {})
+    names = (
+        "datasets.mnist",
+        "datasets.folder",
+        "datasets.fakedata",
+        "datasets.cifar",
+        "tv_tensors",
+        "utils",
+    )
+    parts = ("transforms._containers", "transforms._convert", "transforms.v2._container")
+    for name in (*names, *parts):
+        module = importlib.import_module(f"functorch_port.vision.{name}")
+        tested = doctest.testmod(module)
+        assert tested.attempted and not tested.failed, name
 
 
 def test_what_is_missing_is_named() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
-from functorch_port.distributions import Beta
 from functorch_port.utils._pytree import tree_flatten, tree_unflatten
 from functorch_port.vision._pillow import Image as Pillow
 from functorch_port.vision.transforms import _photometric
@@ -86,7 +85,6 @@ class _OfBatches(Transform):
     ) -> None:
         super().__init__()
         self.alpha = float(alpha)
-        self._dist = Beta(torch.tensor([self.alpha]), torch.tensor([self.alpha]))
         self.num_classes = num_classes
         self._labels_getter = _getter(labels_getter)
 
@@ -132,7 +130,8 @@ class _OfBatches(Transform):
         return tree_unflatten(changed, spec)
 
     def _drawn(self) -> float:
-        return float(self._dist.sample(()))
+        """The share, from the distribution Beta(alpha, alpha): a Dirichlet distribution of two."""
+        return torch._sample_dirichlet(torch.full((1, 2), self.alpha))[0, 0].item()
 
     def _mixed_labels(self, labels: Tensor, share: float) -> Tensor:
         if labels.ndim == 1:
