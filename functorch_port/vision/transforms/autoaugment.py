@@ -11,11 +11,11 @@ from functorch_port.nn import Module
 
 from . import functional as F
 from ._draws import integer
-from ._geometric import fill_of
 from ._modes import InterpolationMode
 from ._policies import POLICIES
 from ._spaces import AUTO, MIX, RAND, SIGNED, WIDE, apply, magnitudes
 from ._tensor_color import add_scaled
+from ._warping import fill_of
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment", "TrivialAugmentWide"]
 

@@ -7,14 +7,34 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
 
 from . import _functional_pil, _functional_tensor
 from ._convert import pil_to_tensor, to_pil_image, to_tensor
+from ._functional_colors import (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_gamma,
+    adjust_hue,
+    adjust_saturation,
+    adjust_sharpness,
+    autocontrast,
+    by_tensor,
+    convert_image_dtype,
+    equalize,
+    gaussian_blur,
+    home,
+    invert,
+    normalize,
+    permute_channels,
+    posterize,
+    rgb_to_grayscale,
+    solarize,
+    to_grayscale,
+)
 from ._modes import InterpolationMode, mode_of
 from ._tensor_geometry import inverse_matrix, perspective_coefficients
 
@@ -28,14 +48,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _home(img: Any) -> Any:
-    """The module that has the functions for such an image."""
-    return _functional_tensor if isinstance(img, Tensor) else _functional_pil
-
-
 def get_dimensions(img: Any) -> list[int]:
     """The number of channels, the height and the width."""
-    return _home(img).get_dimensions(img)
+    return home(img).get_dimensions(img)
 
 
 def get_image_size(img: Any) -> list[int]:
@@ -47,37 +62,6 @@ def get_image_size(img: Any) -> list[int]:
 def get_image_num_channels(img: Any) -> int:
     """The number of channels."""
     return get_dimensions(img)[0]
-
-
-def convert_image_dtype(image: Tensor, dtype: Any = torch.float32) -> Tensor:
-    """Convert a tensor to another dtype, and its values to that dtype's range (a float's is 0 to 1).
-
-    Raises:
-        TypeError: it is no tensor.
-        RuntimeError: the dtype holds more integers than the float dtype can tell apart.
-    """
-    if not isinstance(image, Tensor):
-        raise TypeError("Input img should be Tensor Image")
-    return _functional_tensor.convert_image_dtype(image, dtype)
-
-
-def normalize(tensor: Tensor, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> Tensor:
-    """Subtract a mean from each channel of a float tensor, and divide it by a standard deviation.
-
-    Args:
-        tensor: (..., C, H, W).
-        mean, std: a number for each channel.
-        inplace: whether to write the result to the tensor.
-
-    Raises:
-        TypeError: it is no tensor, or not of a float dtype.
-        ValueError: a standard deviation is zero, or the tensor is no image.
-
-    Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.functional.normalize.html
-    """
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
-    return _functional_tensor.normalize(tensor, mean, std, inplace)
 
 
 def _new_size(height: int, width: int, size: Sequence[int] | None, max_size: int | None) -> list[int]:
@@ -166,7 +150,7 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
         raise TypeError("Got inappropriate padding arg")
     if not isinstance(fill, int | float | str | list | tuple | None):
         raise TypeError("Got inappropriate fill arg")
-    return _home(img).pad(img, _four(padding), fill, padding_mode)
+    return home(img).pad(img, _four(padding), fill, padding_mode)
 
 
 def _four(padding: Any) -> tuple[int, int, int, int]:
@@ -182,7 +166,7 @@ def _four(padding: Any) -> tuple[int, int, int, int]:
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
     """Cut a rectangle out; what lies outside the image is black."""
-    return _home(img).crop(img, top, left, height, width)
+    return home(img).crop(img, top, left, height, width)
 
 
 def _pair(size: Any) -> list[int]:
@@ -232,19 +216,12 @@ def resized_crop(
 
 def hflip(img: Any) -> Any:
     """Mirror left and right."""
-    return _home(img).hflip(img)
+    return home(img).hflip(img)
 
 
 def vflip(img: Any) -> Any:
     """Mirror above and below."""
-    return _home(img).vflip(img)
-
-
-def permute_channels(img: Any, permutation: Sequence[int]) -> Any:
-    """The channels in another order: ``permutation[i]`` is that which becomes channel i."""
-    if isinstance(img, Tensor):
-        return _functional_tensor.permute_channels(img, permutation)
-    return to_pil_image(_functional_tensor.permute_channels(pil_to_tensor(img), permutation))
+    return home(img).vflip(img)
 
 
 def perspective(
@@ -272,7 +249,7 @@ def perspective(
         raise ValueError("The startpoints/endpoints and the coefficients shouldn't be defined concurrently.")
     elif len(coefficients) != 8:
         raise ValueError("Argument coefficients should have 8 float values")
-    return _home(img).perspective(img, coefficients, mode_of(interpolation), fill)
+    return home(img).perspective(img, coefficients, mode_of(interpolation), fill)
 
 
 def _centred(img: Any, center: Sequence[float]) -> list[float]:
@@ -390,15 +367,7 @@ def elastic_transform(
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.functional.elastic_transform.html
     """
     mode = mode_of(interpolation)
-    return _by_tensor(img, lambda t: _functional_tensor.elastic(t, displacement, mode, fill))
-
-
-def _by_tensor(img: Any, fn: Callable[[Tensor], Tensor]) -> Any:
-    """What Pillow cannot do: by way of a tensor."""
-    if isinstance(img, Tensor):
-        return fn(img)
-    _functional_pil.check(img)
-    return to_pil_image(fn(pil_to_tensor(img)), mode=img.mode)
+    return by_tensor(img, lambda t: _functional_tensor.elastic(t, displacement, mode, fill))
 
 
 def five_crop(img: Any, size: Any) -> tuple[Any, ...]:
@@ -424,58 +393,6 @@ def ten_crop(img: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...
     return (*parts, *five_crop(vflip(img) if vertical_flip else hflip(img), size))
 
 
-def adjust_brightness(img: Any, brightness_factor: float) -> Any:
-    """Make an image brighter: 0 gives black, 1 the image."""
-    return _home(img).adjust_brightness(img, brightness_factor)
-
-
-def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """Give an image more contrast: 0 gives gray, 1 the image."""
-    return _home(img).adjust_contrast(img, contrast_factor)
-
-
-def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """Give an image stronger colors: 0 gives shades of gray, 1 the image."""
-    return _home(img).adjust_saturation(img, saturation_factor)
-
-
-def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
-    """Make an image sharper: 0 gives a blurred one, 1 the image."""
-    return _home(img).adjust_sharpness(img, sharpness_factor)
-
-
-def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """Turn the hues: -0.5 and 0.5 give the complementary colors, 0 the image.
-
-    Raises:
-        ValueError: the factor is not from -0.5 to 0.5.
-    """
-    if not -0.5 <= hue_factor <= 0.5:
-        raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
-    return _home(img).adjust_hue(img, hue_factor)
-
-
-def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
-    """The power law: ``gain * img ** gamma`` of values from 0 to 1."""
-    if gamma < 0:
-        raise ValueError("Gamma should be a non-negative real number")
-    return _home(img).adjust_gamma(img, gamma, gain)
-
-
-def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """Shades of gray, in one channel or in three that are equal."""
-    if num_output_channels not in (1, 3):
-        raise ValueError("num_output_channels should be either 1 or 3")
-    return _home(img).rgb_to_grayscale(img, num_output_channels)
-
-
-def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """`rgb_to_grayscale` of Pillow images."""
-    if isinstance(img, Tensor):
-        raise TypeError("Input should be PIL Image")
-    return rgb_to_grayscale(img, num_output_channels)
-
-
 def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
     """Overwrite a rectangle of a tensor.
 
@@ -488,55 +405,3 @@ def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool 
     if not isinstance(img, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(img)}")
     return _functional_tensor.erase(img, i, j, h, w, v, inplace)
-
-
-def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
-    """Blur an image.
-
-    Args:
-        kernel_size: the width and the height of the average, odd numbers, or one for both.
-        sigma: the standard deviation along x and y, or one for both. Default: 0.15 * kernel_size + 0.35.
-    """
-    sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
-    if len(sizes) != 2:
-        raise ValueError(f"If kernel_size is a sequence its length should be 2. Got {len(sizes)}")
-    for size in sizes:
-        if size % 2 == 0 or size < 0:
-            raise ValueError(f"kernel_size should have odd and positive integers. Got {sizes}")
-    if sigma is None:
-        sigma = [size * 0.15 + 0.35 for size in sizes]
-    sigmas = [float(sigma)] * 2 if isinstance(sigma, int | float) else list(sigma)
-    sigmas = sigmas * 2 if len(sigmas) == 1 else sigmas
-    if len(sigmas) != 2:
-        raise ValueError(f"If sigma is a sequence, its length should be 2. Got {len(sigmas)}")
-    for s in sigmas:
-        if s <= 0.0:
-            raise ValueError(f"sigma should have positive values. Got {sigmas}")
-    return _by_tensor(img, lambda t: _functional_tensor.gaussian_blur(t, sizes, sigmas))
-
-
-def invert(img: Any) -> Any:
-    """The negative."""
-    return _home(img).invert(img)
-
-
-def posterize(img: Any, bits: int) -> Any:
-    """Keep the first ``bits`` (0 to 8) of each byte."""
-    if not 0 <= bits <= 8:
-        raise ValueError(f"The number if bits should be between 0 and 8. Got {bits}")
-    return _home(img).posterize(img, bits)
-
-
-def solarize(img: Any, threshold: float) -> Any:
-    """Invert what is not darker than a threshold."""
-    return _home(img).solarize(img, threshold)
-
-
-def autocontrast(img: Any) -> Any:
-    """Stretch each channel to the whole range."""
-    return _home(img).autocontrast(img)
-
-
-def equalize(img: Any) -> Any:
-    """Make all shades of a channel equally frequent."""
-    return _home(img).equalize(img)

@@ -15,15 +15,11 @@ from ._containers import (
 )
 from ._geometric import (
     CenterCrop,
-    ElasticTransform,
     FiveCrop,
     Pad,
-    RandomAffine,
     RandomCrop,
     RandomHorizontalFlip,
-    RandomPerspective,
     RandomResizedCrop,
-    RandomRotation,
     RandomVerticalFlip,
     Resize,
     TenCrop,
@@ -42,6 +38,7 @@ from ._photometric import (
     RandomPosterize,
     RandomSolarize,
 )
+from ._warping import ElasticTransform, RandomAffine, RandomPerspective, RandomRotation
 
 __all__ = [
     "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "ElasticTransform", "FiveCrop", "GaussianBlur",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functorch_port.vision.transforms import _geometric
+from functorch_port.vision.transforms import _geometric, _warping
 from functorch_port.vision.transforms._draws import integer
 from functorch_port.vision.transforms.functional import _four
 
@@ -249,7 +249,7 @@ class RandomRotation(Transform):
         fill: Any = 0,
     ) -> None:
         super().__init__()
-        checked = _geometric.RandomRotation(degrees, center=center)
+        checked = _warping.RandomRotation(degrees, center=center)
         self.degrees = checked.degrees
         self.interpolation = interpolation
         self.expand = expand
@@ -258,7 +258,7 @@ class RandomRotation(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the angle."""
-        return {"angle": _geometric.RandomRotation.get_params(self.degrees)}
+        return {"angle": _warping.RandomRotation.get_params(self.degrees)}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Change one input."""
@@ -297,7 +297,7 @@ class RandomAffine(Transform):
         center: Any = None,
     ) -> None:
         super().__init__()
-        checked = _geometric.RandomAffine(degrees, translate, scale, shear, center=center)
+        checked = _warping.RandomAffine(degrees, translate, scale, shear, center=center)
         self.degrees = checked.degrees
         self.translate = translate
         self.scale = scale
@@ -309,7 +309,7 @@ class RandomAffine(Transform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the angle, the pixels along x and y, the factor, and the angles of the shears."""
         height, width = query_size(flat_inputs)
-        drawn = _geometric.RandomAffine.get_params(
+        drawn = _warping.RandomAffine.get_params(
             self.degrees, self.translate, self.scale, self.shear, [width, height]
         )
         return dict(zip(("angle", "translate", "scale", "shear"), drawn))
@@ -420,7 +420,7 @@ class RandomPerspective(RandomApplyTransform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw where the corners go to."""
         height, width = query_size(flat_inputs)
-        points = _geometric.RandomPerspective.get_params(width, height, self.distortion_scale)
+        points = _warping.RandomPerspective.get_params(width, height, self.distortion_scale)
         return dict(zip(("startpoints", "endpoints"), points))
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
@@ -444,7 +444,7 @@ class ElasticTransform(Transform):
         self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = "bilinear", fill: Any = 0
     ) -> None:
         super().__init__()
-        checked = _geometric.ElasticTransform(alpha, sigma)
+        checked = _warping.ElasticTransform(alpha, sigma)
         self.alpha = checked.alpha
         self.sigma = checked.sigma
         self.interpolation = interpolation
@@ -453,7 +453,7 @@ class ElasticTransform(Transform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the displacements."""
         size = query_size(flat_inputs)
-        return {"displacement": _geometric.ElasticTransform.get_params(self.alpha, self.sigma, size)}
+        return {"displacement": _warping.ElasticTransform.get_params(self.alpha, self.sigma, size)}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Change one input."""
