@@ -51,6 +51,8 @@ def cases(torch, t, v2, picture):
     cifar = t.Compose([t.RandomCrop(32, padding=4), t.RandomHorizontalFlip(), *prepare])
     tiny = picture.resize((32, 32))
     evaluate = t.Compose([t.Resize(256), t.CenterCrop(224), *prepare])
+    turn = v2.RandomAffine(20, interpolation="bilinear")
+    bytes_ = t.PILToTensor()(small)
     mixup, cutmix = v2.MixUp(num_classes=10), v2.CutMix(num_classes=10)
     return {
         "RandomResizedCrop, flip, ToTensor, Normalize": lambda: train(picture),
@@ -62,6 +64,7 @@ def cases(torch, t, v2, picture):
         "RandAugment of 224 x 224": lambda: t.RandAugment()(small),
         "RandomErasing of 224 x 224": lambda: t.RandomErasing(p=1.0)(floats),
         "v2 on a tensor: RandomResizedCrop to Normalize": lambda: on_tensors(tensor),
+        "RandomAffine of a tensor of 224 x 224": lambda: turn(bytes_),
         "v2.MixUp of 32 images": lambda: mixup(batch, labels),
         "v2.CutMix of 32 images": lambda: cutmix(batch, labels),
     }

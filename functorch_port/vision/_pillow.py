@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from functorch_port._base.optional import optional
 
 __all__ = ["Image", "ImageColor", "ImageDraw", "ImageEnhance", "ImageFont", "ImageOps"]
 
 
-def _part(name: str):  # type: ignore[no-untyped-def]
+def _part(name: str) -> Any:
     return optional(f"PIL.{name}", "functorch_port.vision", "vision", "pillow")
 
 

@@ -55,20 +55,21 @@ def fresh(array: np.ndarray) -> Tensor:
 def kernel(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function of Tensors of a pure function of arrays.
 
-    The first parameter is an array, and so are those annotated as ``Array``. All others are static. ``.array`` is the
-    function itself, for other kernels to call.
+    The first parameter is an array, and so are those annotated as ``Array``, which may also be given as numpy arrays.
+    All others are static. ``.array`` is the function itself, for other kernels to call.
     """
     arrays = [i for i, p in enumerate(inspect.signature(fn).parameters.values()) if p.annotation == "Array"]
 
     @functools.wraps(fn)
     def call(*args: Any) -> Any:
-        hosts = [on_host(args[i]) for i in arrays]
-        if any(host is None for host in hosts):
-            return operation()(*map(_hashable, args))
         values = list(args)
-        for i, host in zip(arrays, hosts):
-            values[i] = host
-        return tensor_of(fn(*values), args[0], *hosts)  # type: ignore[arg-type]
+        for i in arrays:
+            if not isinstance(args[i], np.ndarray):
+                values[i] = on_host(args[i])
+        if any(values[i] is None for i in arrays):
+            tensors = (fresh(a) if isinstance(a, np.ndarray) else _hashable(a) for a in args)
+            return operation()(*tensors)
+        return tensor_of(fn(*values), args[0], *(values[i] for i in arrays))
 
     @functools.cache
     def operation() -> Op:

@@ -10,8 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
+from functorch_port.ops.grid import BILINEAR, NEAREST, ZEROS, grid_sampler_2d
 from functorch_port.ops.resize import integer_weights, taps
 from functorch_port.ops.resize import resize as resize_by_jax
 
@@ -217,24 +217,64 @@ def paste_rolled(x: Array, top: int, left: int, height: int, width: int):
     return out
 
 
-def _sample(img: Tensor, grid: np.ndarray, mode: str, fill: Sequence[float] | None) -> Tensor:
+@kernel
+def sample(x: Array, grid: Array, mode: str, fill: tuple[float, ...] | None):
     """The image at the places of a grid (1, H, W, 2), as `grid_sample` has them; what lies outside gets ``fill``."""
-    dtype, shape = img.dtype, img.shape
-    x = img.reshape(-1, *shape[-3:])
-    if not dtype.is_floating_point:
-        x = x.to(torch.float32)
+    dtype, shape, xp = x.dtype, x.shape, namespace(x)
+    batch = x.reshape(-1, *shape[-3:])
+    if not is_float(dtype):
+        batch = batch.astype(np.float32)
     if fill is not None:
-        x = torch.cat([x, torch.ones(x.shape[0], 1, *x.shape[-2:], dtype=x.dtype)], 1)
-    places = torch.from_numpy(np.ascontiguousarray(grid)).to(x.dtype)
-    places = places.expand(x.shape[0], *places.shape[1:])
-    x = torch.nn.functional.grid_sample(x, places, mode, "zeros", align_corners=False)
+        batch = xp.concatenate([batch, xp.ones_like(batch[:, :1])], 1)
+    places = grid.astype(batch.dtype)
+    if isinstance(batch, np.ndarray):
+        out = _sampled(batch, places[0], mode)
+    else:
+        places = xp.broadcast_to(places, (len(batch), *places.shape[1:]))
+        out = grid_sampler_2d(batch, places, NEAREST if mode == "nearest" else BILINEAR, ZEROS, False)
     if fill is not None:
-        x, mask = x[:, :-1], x[:, -1:]
-        color = torch.tensor(list(map(float, fill)), dtype=x.dtype).view(1, -1, 1, 1)
-        x = torch.where(mask < 0.5, color, x) if mode == "nearest" else x * mask + (1 - mask) * color
-    if not dtype.is_floating_point:
-        x = x.round().to(dtype)
-    return x.reshape(*shape[:-2], *x.shape[-2:])
+        out, mask = out[:, :-1], out[:, -1:]
+        color = np.asarray(fill, batch.dtype).reshape(1, -1, 1, 1)
+        out = xp.where(mask < 0.5, color, out) if mode == "nearest" else out * mask + (1 - mask) * color
+    if not is_float(dtype):
+        out = xp.rint(out).astype(dtype)
+    return out.reshape(*shape[:-2], *out.shape[-2:])
+
+
+def _sampled(x: np.ndarray, grid: np.ndarray, mode: str) -> np.ndarray:
+    """`grid_sample` of images (N, C, H, W) at the same places (H, W, 2), in numpy."""
+    height, width = x.shape[-2:]
+    across = ((grid[..., 0].ravel() + 1) * width - 1) / 2
+    down = ((grid[..., 1].ravel() + 1) * height - 1) / 2
+    pixels = np.zeros(
+        (height * width + 1, x.shape[0] * x.shape[1]), x.dtype
+    )  # the last one is for what is outside
+    pixels[:-1] = x.reshape(-1, height * width).T
+
+    def taken(row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        at = np.where(inside, row, height).astype(np.intp) * width + np.where(inside, column, 0).astype(
+            np.intp
+        )
+        return np.take(pixels, at, 0, mode="clip")
+
+    if mode == "nearest":
+        out = taken(np.rint(down), np.rint(across))
+    else:
+        top, left = np.floor(down), np.floor(across)
+        below, right = down - top, across - left
+        out = np.zeros((len(down), pixels.shape[1]), x.dtype)
+        for i, share in ((0, 1 - below), (1, below)):
+            for k, part in ((0, 1 - right), (1, right)):
+                values = taken(top + i, left + k)
+                values *= (share * part)[:, None]
+                out += values
+    return out.T.reshape(*x.shape[:2], *grid.shape[:2])
+
+
+def _sample(img: Tensor, grid: np.ndarray, mode: str, fill: Sequence[float] | None) -> Tensor:
+    values = None if fill is None else tuple(map(float, fill))
+    return sample(img, grid, mode, values)
 
 
 def _fills(img: Tensor, fill: Any) -> Sequence[float] | None:
