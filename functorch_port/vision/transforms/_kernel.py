@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -43,13 +44,21 @@ def tensor_of(array: np.ndarray, model: Tensor, *sources: np.ndarray) -> Tensor:
     if any(np.may_share_memory(array, source) for source in sources):
         array = array.copy()
     array = np.ascontiguousarray(array)
-    return fresh(array) if isinstance(model._look(), np.ndarray) else like(array, model)
+    return fresh(array) if _is_on_default(model._look()) else like(array, model)
+
+
+def _is_on_default(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return True
+    return jax.config.jax_default_device is None and value.devices() == {jax.devices()[0]}
 
 
 def fresh(array: np.ndarray) -> Tensor:
     """A new tensor of an array that nobody else has: unlike `from_numpy` it need not copy it."""
+    if executor.current.leaves(array):
+        return Tensor._wrap(array)
     with tracing.x64():
-        return Tensor._wrap(executor.current.place(array))
+        return Tensor._wrap(jax.device_put(array))  # `jnp.asarray` would compile a copy for each shape
 
 
 def kernel(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -242,33 +242,34 @@ def sample(x: Array, grid: Array, mode: str, fill: tuple[float, ...] | None):
 
 
 def _sampled(x: np.ndarray, grid: np.ndarray, mode: str) -> np.ndarray:
-    """`grid_sample` of images (N, C, H, W) at the same places (H, W, 2), in numpy."""
+    """`grid_sample` of images (N, C, H, W) at the same places (H, W, 2), in numpy.
+
+    The images get a frame of zeros, on which all places outside lie.
+    """
     height, width = x.shape[-2:]
-    across = ((grid[..., 0].ravel() + 1) * width - 1) / 2
-    down = ((grid[..., 1].ravel() + 1) * height - 1) / 2
-    pixels = np.zeros(
-        (height * width + 1, x.shape[0] * x.shape[1]), x.dtype
-    )  # the last one is for what is outside
-    pixels[:-1] = x.reshape(-1, height * width).T
-
-    def taken(row: np.ndarray, column: np.ndarray) -> np.ndarray:
-        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        at = np.where(inside, row, height).astype(np.intp) * width + np.where(inside, column, 0).astype(
-            np.intp
-        )
-        return np.take(pixels, at, 0, mode="clip")
-
+    framed = np.zeros((height + 4, width + 4, x.shape[0] * x.shape[1]), x.dtype)
+    framed[2:-2, 2:-2] = x.reshape(-1, height, width).transpose(1, 2, 0)
+    pixels = framed.reshape(-1, framed.shape[2])
+    column, row = (
+        np.clip(np.nan_to_num(((grid[..., k].ravel() + 1) * size - 1) / 2), -2, size)
+        for k, size in ((0, width), (1, height))
+    )
     if mode == "nearest":
-        out = taken(np.rint(down), np.rint(across))
-    else:
-        top, left = np.floor(down), np.floor(across)
-        below, right = down - top, across - left
-        out = np.zeros((len(down), pixels.shape[1]), x.dtype)
-        for i, share in ((0, 1 - below), (1, below)):
-            for k, part in ((0, 1 - right), (1, right)):
-                values = taken(top + i, left + k)
-                values *= (share * part)[:, None]
-                out += values
+        column, row = np.rint(column), np.rint(row)
+    left, top = np.floor(column), np.floor(row)
+    at = (top.astype(np.intp) + 2) * (width + 4) + left.astype(np.intp) + 2
+    out = np.take(pixels, at, 0)
+    if mode != "nearest":
+        right, below = column - left, row - top
+        out *= ((1 - below) * (1 - right))[:, None]
+        for step, weight in (
+            (1, (1 - below) * right),
+            (width + 4, below * (1 - right)),
+            (width + 5, below * right),
+        ):
+            values = np.take(pixels, at + step, 0)
+            values *= weight[:, None]
+            out += values
     return out.T.reshape(*x.shape[:2], *grid.shape[:2])
 
 
