@@ -8,9 +8,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import torch
+from counting import xla_compilations
 from pictures import KINDS, PICTURE, PLANES, array, both, compare, given, raised, seed
 from PIL import Image
 from real_torchvision import torchvision
@@ -236,6 +238,19 @@ def test_a_compiled_function_may_normalize_and_crop() -> None:
     np.testing.assert_allclose(array(ft.compile(prepare)(x)), array(prepare(x)), atol=1e-5)
     with pytest.raises(NotImplementedError, match="would be the same at every call"):
         ft.compile(ours.RandomCrop(20))(x)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_no_size_is_compiled(dtype: Any) -> None:
+    steps = ours.Compose(
+        [ours.RandomRotation(20, expand=True), ours.RandomCrop(60), ours.RandomHorizontalFlip(0.5), ours.Resize(47),
+         ours.ColorJitter(0.3, 0.3, 0.3, 0.1), ours.GaussianBlur(3), ours.RandomErasing(1.0)]
+    )  # fmt: skip
+    images = [(np.random.default_rng(0).random((3, 81 + k, 90 - k)) * 255).astype(dtype) for k in range(4)]
+    tensors = [*map(ft.from_numpy, images), *(ft.from_jax(jax.device_put(image)) for image in images)]
+    with xla_compilations() as count:
+        sizes = {steps(tensor).shape for tensor in tensors}
+    assert count == [0] and sizes == {(3, 47, 47)}
 
 
 def test_in_place() -> None:
