@@ -106,10 +106,8 @@ _FILTERS: dict[str, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
 }
 
 
-def _smoothing_matrix(
-    mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any
-) -> np.ndarray:
-    """The (size, out) matrix of antialiasing: each output averages inputs by a filter as wide as the scale."""
+def _smoothing(mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any) -> Taps:
+    """The taps of antialiasing: each output averages inputs by a filter as wide as the scale."""
     width, shape = _FILTERS[mode]
     scale = float(_scale(size, out, align_corners, factor, real))
     stretch = max(scale, 1.0)
@@ -117,10 +115,17 @@ def _smoothing_matrix(
     centre = scale * (np.arange(out) + 0.5)
     low = np.maximum((centre - support + 0.5).astype(np.int64), 0)
     high = np.minimum((centre + support + 0.5).astype(np.int64), size)
-    i = np.arange(size)[:, None]
-    weight = np.where((i >= low) & (i < high), shape((i - centre + 0.5) / stretch), 0)
-    total = weight.sum(0)
-    return (weight / np.where(total == 0, 1, total)).astype(real)
+    i = low[:, None] + np.arange(int((high - low).max()))
+    weight = np.where(i < high[:, None], shape((i - centre[:, None] + 0.5) / stretch), 0)
+    total = weight.sum(1, keepdims=True)
+    return Taps(np.minimum(i, size - 1), (weight / np.where(total == 0, 1, total)).astype(real))
+
+
+def _smoothing_matrix(
+    mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any
+) -> np.ndarray:
+    """The same as a (size, out) matrix."""
+    return _matrix(_smoothing(mode, size, out, align_corners, factor, real), size).astype(real)
 
 
 def _line(index: np.ndarray) -> int | None:
@@ -201,16 +206,37 @@ def _resample(x: jax.Array, taps: Taps, axis: int) -> jax.Array:
     return _weighted(x, taps, axis)
 
 
+def integer_weights(weight: np.ndarray) -> tuple[np.ndarray, int]:
+    """The weights of `_fixed_point`: integers times ``2**-bits``, and these bits."""
+    bits, most = 0, weight.max()
+    while bits < 22 and int(0.5 + most * 2 ** (bits + 1)) < 2**15:
+        bits += 1
+    return np.trunc(weight * 2**bits + np.where(weight < 0, -0.5, 0.5)), bits
+
+
+def taps(mode: str, antialias: bool, size: int, out: int, real: Any) -> Taps:
+    """The inputs and weights by which one dimension is resized; an input at the edge has all of its weight once."""
+    how = (size, out, False, None, real)
+    if antialias:
+        return _smoothing(mode, *how)
+    index, weight = (found := _TAPS[mode](*how)).index, found.weight
+    if weight is None:
+        return found
+    weight = weight.copy()
+    for k in reversed(range(1, index.shape[1])):
+        twice = index[:, k] == index[:, k - 1]
+        weight[twice, k - 1] += weight[twice, k]
+        weight[twice, k] = 0
+    return Taps(index, weight)
+
+
 def _fixed_point(x: jax.Array, matrix: np.ndarray, axis: int) -> jax.Array:
     """Average bytes with the weights of a (size, out) matrix in integers, as PyTorch does on a CPU.
 
     The weights are integers times a power of two, the smallest one for which all integers are below 2^15. Every
     dimension is rounded to bytes by itself.
     """
-    bits = 0
-    while bits < 22 and int(0.5 + matrix.max() * 2 ** (bits + 1)) < 2**15:
-        bits += 1
-    whole = np.trunc(matrix * 2**bits + np.where(matrix < 0, -0.5, 0.5))
+    whole, bits = integer_weights(matrix)
     first = (whole != 0).argmax(0)
     count = int((len(whole) - (whole != 0)[::-1].argmax(0) - first).max())
     if count <= _FEW_TAPS:
@@ -267,7 +293,7 @@ def _check_sizes(x: Any, out: tuple[int, ...]) -> None:
         )
 
 
-def _resize(
+def resize(
     mode: str,
     antialias: bool,
     input: Any,
@@ -275,6 +301,7 @@ def _resize(
     align_corners: bool,
     scales: tuple[float, ...] | None,
 ) -> jax.Array:
+    """Resize the last dimensions of (N, C, ...), as `interpolate` does."""
     _check_sizes(input, output_size)
     dtype = input.dtype
     if dtype != np.uint8:
@@ -308,18 +335,18 @@ def _resize(
 def _resize_op(mode: str, n: int, antialias: bool, node: str) -> Any:
     name = f"_upsample_{mode}{n}d{'_aa' * antialias}"
 
-    def resize(
+    def resize_(
         input: Array,
         output_size: tuple[int, ...],
         align_corners: bool = False,
         scales: tuple[float, ...] | None = None,
     ):
-        return _resize(mode, antialias, input, output_size, align_corners, scales)
+        return resize(mode, antialias, input, output_size, align_corners, scales)
 
-    resize.__name__ = name
-    resize.__doc__ = f"Resampling of {n} dimension{'s' * (n > 1)}, mode {mode!r}{', smoothed' * antialias}."
+    resize_.__name__ = name
+    resize_.__doc__ = f"Resampling of {n} dimension{'s' * (n > 1)}, mode {mode!r}{', smoothed' * antialias}."
     return op(name, where="", node=f"Upsample{node}{n}D{'Aa' * antialias}Backward0", order=format_order)(
-        resize
+        resize_
     )
 
 

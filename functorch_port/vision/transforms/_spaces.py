@@ -1,0 +1,128 @@
+"""The operations that automatic augmentation chooses from, and their magnitudes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import functional as F
+
+__all__ = ["SIGNED", "AUTO", "MIX", "RAND", "WIDE", "apply", "magnitudes"]
+
+#: what may be done in the other direction, too
+SIGNED = frozenset({
+    "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness",
+})  # fmt: skip
+_MOVES = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
+_COLORS = ("Brightness", "Color", "Contrast", "Sharpness")
+_REST = ("Posterize", "Solarize", "AutoContrast", "Equalize")
+
+#: a space: the names of its operations in order, and for each the largest magnitude
+Space = dict[str, Any]
+
+
+def _space(names: Sequence[str], most: dict[str, Any]) -> Space:
+    groups = {**dict.fromkeys(("ShearX", "ShearY"), "Shear"), **dict.fromkeys(_COLORS, "Color")}
+    return {name: most.get(groups.get(name, name)) for name in names}
+
+
+#: a translation is a part of the width or the height; of AutoAugment and RandAugment it is 150 of 331 pixels
+_USUAL = {
+    "Shear": 0.3, "TranslateX": ("part", 150.0 / 331.0), "TranslateY": ("part", 150.0 / 331.0), "Rotate": 30.0,
+    "Color": 0.9, "Posterize": (8, 4), "Solarize": 255.0,
+}  # fmt: skip
+AUTO = _space([*_MOVES, *_COLORS, *_REST, "Invert"], _USUAL)
+RAND = _space(["Identity", *_MOVES, *_COLORS, *_REST], _USUAL)
+WIDE = _space(
+    ["Identity", *_MOVES, *_COLORS, *_REST],
+    {
+        "Shear": 0.99,
+        "TranslateX": 32.0,
+        "TranslateY": 32.0,
+        "Rotate": 135.0,
+        "Color": 0.99,
+        "Posterize": (8, 6),
+        "Solarize": 255.0,
+    },
+)
+MIX = _space(
+    [*_MOVES, *_REST, *_COLORS],
+    {**_USUAL, "TranslateX": ("part", 1.0 / 3.0), "TranslateY": ("part", 1.0 / 3.0), "Posterize": (4, 4)},
+)
+
+
+def _line(first: float, last: float, bins: int) -> list[float]:
+    """``torch.linspace`` with the rounding of PyTorch's kernel for a CPU, which multiplies and adds at once."""
+    start, end = np.float64(np.float32(first)), np.float64(np.float32(last))
+    step = np.float64((np.float32(last) - np.float32(first)) / np.float32(bins - 1))
+    i = np.arange(bins)
+    values = np.where(i < bins // 2, start + step * i, end - step * (bins - 1 - i))
+    return values.astype(np.float32).tolist()
+
+
+@functools.lru_cache(1024)
+def _steps(name: str, most: Any, bins: int, height: int, width: int) -> list[float] | None:
+    if name == "Solarize":
+        return _line(most, 0.0, bins)
+    if name == "Posterize":
+        first, fewer = most
+        return (first - np.rint(np.arange(bins, dtype=np.float32) / np.float32((bins - 1) / fewer))).tolist()
+    if most is None:
+        return None
+    if isinstance(most, tuple):
+        most = most[1] * (width if name == "TranslateX" else height)
+    return _line(0.0, most, bins)
+
+
+def magnitudes(space: Space, name: str, bins: int, size: tuple[int, int]) -> list[float] | None:
+    """The magnitudes of an operation, from the least to the largest; None if it has none.
+
+    Args:
+        space: one of those above.
+        name: of the operation.
+        bins: how many.
+        size: height and width of the image.
+    """
+    return _steps(name, space[name], bins, *size)
+
+
+def _affine(**changed: Any) -> Callable[..., Any]:
+    def apply_to(to: Any, img: Any, magnitude: float, mode: Any, fill: Any) -> Any:
+        given = {"angle": 0.0, "translate": [0, 0], "scale": 1.0, "shear": [0.0, 0.0]}
+        given |= {name: of(magnitude) for name, of in changed.items()}
+        # around the corner at the top left, for tensors around the middle of the image as Pillow's (0, 0)
+        return to.affine(img, **given, interpolation=mode, fill=fill, center=[0, 0])
+
+    return apply_to
+
+
+def _degrees(x: float) -> float:
+    return math.degrees(math.atan(x))
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "ShearX": _affine(shear=lambda m: [_degrees(m), 0.0]),
+    "ShearY": _affine(shear=lambda m: [0.0, _degrees(m)]),
+    "TranslateX": _affine(translate=lambda m: [int(m), 0]),
+    "TranslateY": _affine(translate=lambda m: [0, int(m)]),
+    "Rotate": lambda to, img, m, mode, fill: to.rotate(img, m, interpolation=mode, fill=fill),
+    "Brightness": lambda to, img, m, *_: to.adjust_brightness(img, 1.0 + m),
+    "Color": lambda to, img, m, *_: to.adjust_saturation(img, 1.0 + m),
+    "Contrast": lambda to, img, m, *_: to.adjust_contrast(img, 1.0 + m),
+    "Sharpness": lambda to, img, m, *_: to.adjust_sharpness(img, 1.0 + m),
+    "Posterize": lambda to, img, m, *_: to.posterize(img, int(m)),
+    "Solarize": lambda to, img, m, *_: to.solarize(img, m),
+    "AutoContrast": lambda to, img, *_: to.autocontrast(img),
+    "Equalize": lambda to, img, *_: to.equalize(img),
+    "Invert": lambda to, img, *_: to.invert(img),
+    "Identity": lambda to, img, *_: img,
+}
+
+
+def apply(img: Any, name: str, magnitude: float, mode: Any, fill: Any, functions: Any = F) -> Any:
+    """An image after an operation, by the functions of `transforms` or `transforms.v2`."""
+    return _OPERATIONS[name](functions, img, magnitude, mode, fill)

@@ -1,0 +1,287 @@
+"""``vision.transforms.v2`` beside torchvision's: the same seed gives the same numbers, for masks and boxes too."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pictures import KINDS, PICTURE, array, both, compare, given, raised, seed
+from real_torchvision import torchvision
+from vision.test_transforms import CASES as FIRST_CASES
+
+import functorch_port as ft
+from functorch_port.vision import tv_tensors as our_tensors
+from functorch_port.vision.transforms import v2 as ours
+
+torchvision.disable_beta_transforms_warning()
+from torchvision import tv_tensors as their_tensors
+from torchvision.transforms import v2 as theirs
+
+
+def library(t: Any) -> Any:
+    return torch if t is theirs else ft
+
+
+def floats(t: Any) -> Any:
+    return t.ToDtype(library(t).float32, scale=True)
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    **{name: make for name, make in FIRST_CASES.items() if name != "ToTensor"},
+    "RandomCrop one side": lambda t: t.RandomCrop((41, 30)),
+    "RandomCrop padding": lambda t: t.RandomCrop((50, 30), padding=[1, 2, 3, 4], pad_if_needed=True),
+    "Resize None": lambda t: t.Resize(None, max_size=30),
+    "Resize by name": lambda t: t.Resize((9, 8), interpolation="nearest-exact"),
+    "Pad fill": lambda t: t.Pad(2, fill=(1, 2, 3)),
+    "ToDtype": lambda t: t.ToDtype(library(t).float32),
+    "ToDtype scale": floats,
+    "ToDtype bytes": lambda t: t.ToDtype(library(t).uint8, scale=True),
+    "ConvertImageDtype": lambda t: t.ConvertImageDtype(),
+    "ToImage": lambda t: t.ToImage(),
+    "ToPureTensor": lambda t: t.Compose([t.ToImage(), t.ToPureTensor()]),
+    "Identity": lambda t: t.Identity(),
+    "Lambda": lambda t: t.Lambda(id, int),
+    "RGB": lambda t: t.RGB(),
+    "RandomChannelPermutation": lambda t: t.RandomChannelPermutation(),
+    "RandomResize": lambda t: t.RandomResize(20, 40),
+    "RandomErasing values": lambda t: t.RandomErasing(p=0.8, value=(1.0, 2.0, 3.0)),
+    "RandomChoice p": lambda t: t.RandomChoice([t.CenterCrop(20), t.Identity()], p=[1, 3]),
+    "classification": lambda t: t.Compose(
+        [t.ToImage(), t.RandomResizedCrop(24), t.RandomHorizontalFlip(), t.TrivialAugmentWide(), floats(t),
+         t.Normalize([0.4] * 3, [0.2] * 3), t.RandomErasing(0.3)]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_seed_gives_the_same_images(name: str, kind: str) -> None:
+    wanted, made = CASES[name](theirs), CASES[name](ours)
+    assert repr(made) == repr(wanted)
+    x, y = given(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(3):
+            seed(number)
+            error = raised(lambda: wanted(x))
+            if error is None:
+                expected, found = both(wanted, made, kind, number)
+                assert type(found).__name__ == type(expected).__name__
+                compare(found, expected, level=0.001)
+            else:
+                seed(number)
+                assert raised(lambda: made(y)) == error
+
+
+RNG = np.random.default_rng(0)
+MASK = RNG.integers(0, 5, (41, 53)).astype(np.uint8)
+MASKS = RNG.random((4, 41, 53)) > 0.5
+BOXES = np.array([[2, 3, 20, 30], [10.5, 5, 45, 20], [0, 0, 53, 41], [-4, -4, 60, 70]], np.float32)
+
+
+def sample(tensors: Any, kind: str = "bytes", format: str | None = "XYXY", boxes: np.ndarray = BOXES) -> Any:
+    """An image with its masks and boxes."""
+    is_ours = tensors is our_tensors
+    from_numpy = ft.from_numpy if is_ours else torch.from_numpy
+    found = {
+        "image": tensors.Image(given(kind)[is_ours]),
+        "masks": [tensors.Mask(from_numpy(MASK)), tensors.Mask(from_numpy(MASKS))],
+        "label": 3,
+        "weights": from_numpy(np.arange(3.0)),
+    }
+    if format is not None:
+        found["boxes"] = tensors.BoundingBoxes(from_numpy(boxes), format=format, canvas_size=(41, 53))
+    return found
+
+
+def check_samples(found: Any, expected: Any) -> None:
+    assert found.keys() == expected.keys()
+    for key, wanted in expected.items():
+        parts = zip(found[key], wanted) if key == "masks" else [(found[key], wanted)]
+        for part, other in parts:
+            assert type(part).__name__ == type(other).__name__
+            if key == "label":
+                assert part == other
+                continue
+            compare(part, other)
+            if type(other).__name__ == "BoundingBoxes":
+                assert part.format.value == other.format.value
+                assert (part.canvas_size, part.clamping_mode) == (other.canvas_size, other.clamping_mode)
+
+
+TOGETHER: dict[str, Callable[..., Any]] = {
+    "flip": lambda t, v: t.RandomHorizontalFlip(),
+    "turn": lambda t, v: t.RandomVerticalFlip(1.0),
+    "crop": lambda t, v: t.RandomCrop((20, 30)),
+    "padded crop": lambda t, v: t.RandomCrop((60, 70), pad_if_needed=True, fill={v.Image: 3, "others": 1}),
+    "resized crop": lambda t, v: t.RandomResizedCrop(24),
+    "resize": lambda t, v: t.Resize((33, 21)),
+    "random resize": lambda t, v: t.RandomResize(20, 40),
+    "center": lambda t, v: t.CenterCrop((20, 60)),
+    "pad": lambda t, v: t.Pad([1, 2, 3, 4]),
+    "colors": lambda t, v: t.ColorJitter(0.4, 0.4),
+    "gray": lambda t, v: t.RandomGrayscale(0.5),
+    "boxes": lambda t, v: t.Compose([t.ConvertBoundingBoxFormat("XYXY"), t.ClampBoundingBoxes()]),
+    "dtypes": lambda t, v: t.ToDtype(
+        {v.Image: library(t).float32, v.Mask: library(t).int64, "others": None}, scale=True
+    ),
+    "values": lambda t, v: t.Compose([floats(t), t.Normalize([0.5] * 3, [0.5] * 3), t.ToPureTensor()]),
+}
+
+
+@pytest.mark.parametrize("format", ["XYXY", "XYWH", "CXCYWH"])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_masks_and_boxes_go_with_their_image(name: str, format: str) -> None:
+    for number in range(2):
+        seed(number)
+        expected = TOGETHER[name](theirs, their_tensors)(sample(their_tensors, format=format))
+        found = TOGETHER[name](ours, our_tensors)(sample(our_tensors, format=format))
+        check_samples(found, expected)
+
+
+@pytest.mark.parametrize("name", ["RandomRotation", "RandomAffine", "RandomPerspective", "ElasticTransform"])
+def test_masks_go_with_their_image_and_boxes_are_refused(name: str) -> None:
+    def make(t: Any) -> Any:
+        args = {
+            "RandomRotation": (20, "bilinear", True),
+            "RandomAffine": (20, (0.1, 0.1)),
+            "RandomPerspective": (0.5, 1),
+        }
+        return getattr(t, name)(*args.get(name, ()))
+
+    seed(0)
+    expected = make(theirs)(sample(their_tensors, format=None))
+    found = make(ours)(sample(our_tensors, format=None))
+    check_samples(found, expected)
+    with pytest.raises(NotImplementedError, match="but got BoundingBoxes instead"):
+        make(ours)(sample(our_tensors))
+
+
+def test_boxes_of_integers() -> None:
+    boxes = BOXES.astype(np.int64)
+    for name in ("resize", "crop", "turn"):
+        for format in ("XYXY", "XYWH"):
+            seed(0)
+            expected = TOGETHER[name](theirs, their_tensors)(
+                sample(their_tensors, format=format, boxes=boxes)
+            )
+            check_samples(
+                TOGETHER[name](ours, our_tensors)(sample(our_tensors, format=format, boxes=boxes)), expected
+            )
+    with pytest.raises(NotImplementedError, match="CXCYWH"):
+        TOGETHER["crop"](ours, our_tensors)(sample(our_tensors, format="CXCYWH", boxes=boxes))
+
+
+@pytest.mark.parametrize("name", ["MixUp", "CutMix"])
+@pytest.mark.parametrize("size", [8, 40])
+def test_mixtures_of_a_batch(name: str, size: int) -> None:
+    images = RNG.random((6, 3, size, size + 3)).astype(np.float32)
+    labels = RNG.integers(0, 5, 6)
+    for number in range(4):
+        seed(number)
+        expected = getattr(theirs, name)(num_classes=5, alpha=0.7)(
+            torch.from_numpy(images), torch.from_numpy(labels)
+        )
+        compare(
+            getattr(ours, name)(num_classes=5, alpha=0.7)(ft.from_numpy(images), ft.from_numpy(labels)),
+            expected,
+        )
+        assert torch.rand(1).item() == ft.rand(1).item()
+    batch = {"images": ft.from_numpy(images), "labels": ft.eye(6)}
+    mixed = getattr(ours, name)(num_classes=6)(batch)
+    assert mixed["labels"].sum().item() == pytest.approx(6) and mixed["images"].shape == images.shape
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t, lib, v: t.Compose([]),
+        lambda t, lib, v: t.Compose(3),
+        lambda t, lib, v: t.RandomHorizontalFlip(3),
+        lambda t, lib, v: t.Resize(None),
+        lambda t, lib, v: t.RandomCrop(60)(PICTURE),
+        lambda t, lib, v: t.Normalize([0.5], [0.5])(PICTURE),
+        lambda t, lib, v: t.RandAugment()(PICTURE, v.Mask(lib.zeros(1, 4, 4))),
+        lambda t, lib, v: t.RandAugment()(PICTURE, PICTURE),
+        lambda t, lib, v: t.MixUp(num_classes=3)(PICTURE, 3),
+        lambda t, lib, v: t.MixUp()(lib.zeros(2, 3, 4, 4), lib.tensor([1, 2])),
+        lambda t, lib, v: t.MixUp(num_classes=3)(lib.zeros(2, 3, 4, 4), lib.tensor([1])),
+        lambda t, lib, v: t.CutMix(num_classes=3)(v.Image(lib.zeros(3, 4, 4)), lib.tensor([1])),
+        lambda t, lib, v: v.Image(lib.zeros(3)),
+        lambda t, lib, v: t.functional.convert_bounding_box_format(lib.zeros(1, 4), new_format="XYWH"),
+    ],
+)
+def test_errors_are_those_of_torchvision(call: Callable[..., Any]) -> None:
+    error = raised(lambda: call(theirs, torch, their_tensors))
+    assert error is not None and raised(lambda: call(ours, ft, our_tensors)) == error
+
+
+def test_only_the_first_plain_tensor_is_an_image() -> None:
+    for t, lib in ((theirs, torch), (ours, ft)):
+        image, labels = t.RandomHorizontalFlip(1.0)(lib.arange(8.0).view(1, 2, 4), lib.arange(6).view(2, 3))
+        assert image[0, 0].tolist() == [3, 2, 1, 0] and labels[0].tolist() == [0, 1, 2]
+        picture, tensor = t.RandomHorizontalFlip(1.0)([PICTURE, lib.arange(3)])
+        assert picture.size == PICTURE.size and tensor.tolist() == [0, 1, 2]
+
+
+def test_kinds_of_tensors() -> None:
+    for tensors, lib in ((their_tensors, torch), (our_tensors, ft)):
+        image = tensors.Image(lib.zeros(2, 4, 4))
+        kept = [image.clone(), image.detach(), image.to(lib.float64)]
+        plain = [image + 1, image[0], lib.stack([image, image]), image.sum()]
+        assert [type(x) for x in kept] == [tensors.Image] * 3
+        assert [type(x) for x in plain] == [lib.Tensor] * 4
+        assert tensors.Image(PICTURE).shape == (3, 41, 53)
+        assert type(tensors.wrap(lib.ones(1, 2, 2), like=image)) is tensors.Image
+        assert repr(tensors.Image(lib.zeros(1, 1, 2))) == "Image([[[0., 0.]]], )"
+    boxes = sample(our_tensors)["boxes"]
+    again = pickle.loads(pickle.dumps(boxes))
+    assert type(again) is type(boxes) and (again.format, again.canvas_size) == (
+        boxes.format,
+        boxes.canvas_size,
+    )
+    np.testing.assert_array_equal(array(again), array(boxes))
+
+
+def test_a_subclass_of_the_user() -> None:
+    class Halve(ours.Transform):
+        def make_params(self, flat_inputs):
+            return {"factor": 0.5}
+
+        def transform(self, inpt, params):
+            return inpt * params["factor"]
+
+    image, rest = Halve()({"x": ft.ones(1, 2, 2)}, "text")
+    assert image["x"].sum() == 2 and rest == "text"
+
+
+def test_a_kernel_of_the_user() -> None:
+    class Depth(our_tensors.TVTensor):
+        pass
+
+    with pytest.raises(NotImplementedError, match="but got Depth instead"):
+        ours.functional.horizontal_flip(ft.zeros(1, 2, 2).as_subclass(Depth))
+
+    @ours.functional.register_kernel(ours.functional.horizontal_flip, Depth)
+    def flip(inpt, *args):
+        return "flipped"
+
+    assert ours.RandomHorizontalFlip(1.0)(ft.zeros(1, 2, 2).as_subclass(Depth)) == "flipped"
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(NotImplementedError, match="torchvision.transforms.v2.RandomIoUCrop"):
+        ours.RandomIoUCrop  # noqa: B018
+    for name in dir(theirs):
+        if name[0].isalpha() and name != "functional" and not hasattr(ours.__class__, name):
+            try:
+                getattr(ours, name)
+            except NotImplementedError as error:
+                assert name in str(error)
+    with pytest.raises(NotImplementedError, match="gaussian_noise of torch.uint8"):
+        ours.GaussianNoise()(given("bytes")[1])
