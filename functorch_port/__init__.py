@@ -92,6 +92,7 @@ _SUBMODULES = [
     "onnx",
     "optim",
     "overrides",
+    "profiler",
     "random",
     "return_types",
     "safetensors",
@@ -104,6 +105,7 @@ _SUBMODULES = [
     "types",
     "utils",
     "version",
+    "viz",
     "xpu",
 ]
 _LAZY = {

@@ -16,7 +16,7 @@ from typing import Any
 
 from .._array import executor, tracing
 from .._array.limits import tidy
-from .._base import modes
+from .._base import modes, watch
 from .._tensor import anomaly, grad_mode
 from .._tensor.node import AccumulateGrad, Node
 from ._accumulation import accumulate, array_of, summed, tensor_of
@@ -48,7 +48,8 @@ def run(
     before = modes.now()
     try:
         values = [(tensor_of if create_graph else array_of)(g) for g in gradients]
-        if not create_graph and not tracing.overlay and not anomaly.enabled:
+        is_watched = anomaly.enabled or (watch.on and watch.state.profile is not None)
+        if not create_graph and not tracing.overlay and not is_watched:
             done = executor.current.backward(roots, values, retain, wanted, catch)
             if done is not None:
                 return done
@@ -224,7 +225,10 @@ class Walk:
         # A hook sees the sum with its own gradient. A trace has `tracing.turn`, for which others wait in there.
         with hooks.turn if hooks and not tracing.overlay else nullcontext():
             if grads[0] is not None:
-                accumulate(leaf.variable, grads[0], self.create_graph)
+                add = accumulate
+                if watch.on and watch.state.profile is not None:
+                    add = watch.state.profile.at_node(leaf, accumulate)
+                add(leaf.variable, grads[0], self.create_graph)
             call_post_accumulate(leaf.variable)
         if leaf.post_hooks:
             for hook in list(leaf.post_hooks.values()):

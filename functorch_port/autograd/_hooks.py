@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._array import placed, tracing
+from .._base import watch
 from .._run import crossing
 from .._tensor import anomaly
 from .._tensor.node import AccumulateGrad, Node
@@ -55,7 +56,10 @@ def apply(node: Node, grads: list[Any], create_graph: bool) -> Sequence[Any]:
     """Run the node, and the hooks that come after it."""
     try:
         if node.runs_empty or any(g is not None for g in grads):
-            results = node.apply_recorded(grads) if create_graph else node.apply(grads)
+            run = node.apply_recorded if create_graph else node.apply
+            if watch.on and watch.state.profile is not None:
+                run = watch.state.profile.at_node(node, run)
+            results = run(grads)
         else:
             results = [None] * len(node.edges)
     except Exception as error:
