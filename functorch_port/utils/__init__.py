@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from . import hooks as hooks
     from . import model_zoo as model_zoo
     from . import resume as resume
+    from . import tensorboard as tensorboard
 
-_LATER = ("_foreach_utils", "_python_dispatch", "_pytree", "hooks", "model_zoo", "resume")
+_LATER = ("_foreach_utils", "_python_dispatch", "_pytree", "hooks", "model_zoo", "resume", "tensorboard")
 
 
 if not TYPE_CHECKING:  # where every name is imported
