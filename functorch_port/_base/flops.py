@@ -52,9 +52,15 @@ def of_eqn(eqn: Any, scope: str = "") -> Counter[str]:
             raise NotImplementedError("FLOPs of a while loop, which runs an unknown number of times")
         return counts
     if name == "cond":
-        return max((by_scope(branch, here) for branch in params["branches"]), key=Counter.total)
+        return max((by_scope(branch, here) for branch in _branches(params)), key=Counter.total)
     times = params["mesh"].size if name == "shard_map" else 1
     return sum((_times(by_scope(jaxpr, here), times) for jaxpr in inner), Counter())
+
+
+def _branches(params: Any) -> list[Any]:
+    """The branches of a condition; where platforms have their own, the one for all others."""
+    branches, platforms = params["branches"], params.get("branches_platforms")
+    return [b for i, b in enumerate(branches) if not platforms or platforms[i] is None]
 
 
 def _times(counts: Counter[str], factor: int) -> Counter[str]:
@@ -68,14 +74,15 @@ def _product(eqn: Any) -> int:
 
 
 def _convolution(eqn: Any) -> int:
-    """Zeros that a dilation puts between the elements of the first operand are not counted."""
+    """For each position of the result the whole kernel; or for each position of the first operand, if these are fewer:
+    then the result is larger because of zeros around or between its elements, as in a transposed convolution.
+    """
     numbers = eqn.params["dimension_numbers"]
     left, right, out = (v.aval.shape for v in (*eqn.invars, eqn.outvars[0]))
     each = math.prod(right) // right[numbers.rhs_spec[0]]
-    if any(d > 1 for d in eqn.params["lhs_dilation"]):
-        positions = math.prod(left[d] for d in numbers.lhs_spec[2:])
-        return 2 * out[numbers.out_spec[0]] * out[numbers.out_spec[1]] * positions * each
-    return 2 * math.prod(out) * each
+    batch, features, *places = (out[d] for d in numbers.out_spec)
+    positions = min(math.prod(places), math.prod(left[d] for d in numbers.lhs_spec[2:]))
+    return 2 * batch * features * positions * each
 
 
 _WRAPPED = re.compile(r"\w+\((.*)\)")

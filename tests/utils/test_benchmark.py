@@ -200,6 +200,11 @@ def work(T, kind):
     elif kind == "conv":
         conv = nn.Conv2d(3, 4, 3, stride=2, padding=1)
         conv(T.ones(2, 3, 8, 8, requires_grad=True)).sum().backward()
+    elif kind == "wide":  # of the gradient most products are with zeros, which do not count
+        nn.Conv2d(3, 4, 8)(T.ones(2, 3, 8, 8, requires_grad=True)).sum().backward()
+    elif kind == "strided":
+        conv = nn.Conv2d(4, 4, (3, 5), stride=(3, 2), bias=False)
+        conv(T.ones(2, 4, 11, 12, requires_grad=True)).sum().backward()
     elif kind == "groups":
         nn.Conv1d(4, 8, 3, groups=2, padding=1)(T.ones(2, 4, 6))
     elif kind == "transposed":
@@ -211,7 +216,9 @@ def work(T, kind):
         (T.ones(3) + 1).exp()
 
 
-@pytest.mark.parametrize("kind", ["linear", "conv", "groups", "transposed", "batched", "elementwise"])
+@pytest.mark.parametrize(
+    "kind", ["linear", "conv", "wide", "strided", "groups", "transposed", "batched", "elementwise"]
+)
 def test_flops_are_torchs(kind) -> None:
     from torch.utils.flop_counter import FlopCounterMode as Theirs
 
