@@ -19,8 +19,8 @@ from .._array.limits import tidy
 from .._base import modes, watch
 from .._tensor import anomaly, grad_mode
 from .._tensor.node import AccumulateGrad, Node
-from ._accumulation import accumulate, array_of, summed, tensor_of
-from ._hooks import apply, call_post_accumulate, call_pre, call_tensor_hooks
+from ._accumulation import array_of, summed, tensor_of
+from ._hooks import add_up, apply, call_pre, call_tensor_hooks
 from ._roots import Place
 from ._task import walks
 
@@ -48,8 +48,7 @@ def run(
     before = modes.now()
     try:
         values = [(tensor_of if create_graph else array_of)(g) for g in gradients]
-        is_watched = anomaly.enabled or (watch.on and watch.state.profile is not None)
-        if not create_graph and not tracing.overlay and not is_watched:
+        if not (create_graph or tracing.overlay or anomaly.enabled or (watch.on and watch.state.profile)):
             done = executor.current.backward(roots, values, retain, wanted, catch)
             if done is not None:
                 return done
@@ -224,12 +223,7 @@ class Walk:
         hooks = leaf.variable._post_accumulate_hooks
         # A hook sees the sum with its own gradient. A trace has `tracing.turn`, for which others wait in there.
         with hooks.turn if hooks and not tracing.overlay else nullcontext():
-            if grads[0] is not None:
-                add = accumulate
-                if watch.on and watch.state.profile is not None:
-                    add = watch.state.profile.at_node(leaf, accumulate)
-                add(leaf.variable, grads[0], self.create_graph)
-            call_post_accumulate(leaf.variable)
+            add_up(leaf, grads[0], self.create_graph)
         if leaf.post_hooks:
             for hook in list(leaf.post_hooks.values()):
                 hook((), tuple(None if g is None else tensor_of(g) for g in grads))

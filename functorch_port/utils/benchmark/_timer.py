@@ -11,7 +11,8 @@ from typing import Any
 
 import jax
 
-from ... import get_num_threads
+import functorch_port
+
 from ..._array import executor
 from ..._base.alive import alive
 from ..._tensor.tensor import Tensor
@@ -85,7 +86,7 @@ class Timer:
             raise ValueError(
                 f"global_setup is C++ only, got `{global_setup}`. Most likely this code can simply be moved to `setup`."
             )
-        threads = get_num_threads()
+        threads = functorch_port.get_num_threads()
         if num_threads not in (None, threads):
             raise NotImplementedError(
                 f"Timer(num_threads={num_threads}): XLA computes with the {threads} threads that the process has; "
@@ -93,7 +94,7 @@ class Timer:
             )
         self._timer = timer
         stmt, setup = (textwrap.dedent(text).strip() or "pass" for text in (stmt, setup))
-        self._globals = {"torch": _package(), **(globals or {})}
+        self._globals = {"torch": functorch_port, **(globals or {})}
         self._task_spec = TaskSpec(stmt, setup, global_setup, label, sub_label, description, env, threads)
         self._code = _measuring(stmt, setup)
         self._is_warm = False
@@ -197,12 +198,6 @@ class Timer:
         namespace["_functorch_port_rest"] = lambda: _wait([t for p in leaves for t in (p, p._kept_grad)])
         exec(self._code, namespace)
         return namespace[_RUN](number)
-
-
-def _package() -> Any:
-    import functorch_port
-
-    return functorch_port
 
 
 def _elapsed(timer: Callable[[], float]) -> float:
