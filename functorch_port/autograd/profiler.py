@@ -257,7 +257,8 @@ class profile:
                 jax.block_until_ready([cell.look() for cell in program.inputs.donated])
             return out
         finally:
-            name = getattr(compiled, "__qualname__", type(compiled).__name__)
+            owner = getattr(compiled._fn, "__self__", None)  # of a module that was compiled
+            name = compiled.__qualname__ if owner is None else type(owner).__name__
             self.note(f"Torch-Compiled Region: {name}", start)
 
     def _apart(self, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

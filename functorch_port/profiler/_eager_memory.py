@@ -16,7 +16,9 @@ from .._array.value import computed
 from .._base.alive import alive
 from .._tensor.tensor import Tensor
 from ..autograd import profiler
+from ..autograd._engine import reach
 from ..autograd._task import walks
+from ..autograd.function import FunctionCtx
 from ..autograd.profiler import address
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from ._owners import NO_MODULE, Owner, name_of, nbytes_of, owners
@@ -42,7 +44,8 @@ class Watcher(profiler.profile):
         self.moments: dict[str, Moment] = {}
         self._inputs = weakref.WeakSet(t._storage for t in given)
         self._used: weakref.WeakSet[Storage] = weakref.WeakSet()
-        self._nodes: list[tuple[weakref.ref[Any], str]] = []
+        self._places: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._old = weakref.WeakSet(_nodes())
         self._path: list[tuple[Any, str]] = []
         self._walk: int | None = None
         self._before = {id(cell): weakref.ref(cell) for cell in alive(Storage)}
@@ -78,11 +81,20 @@ class Watcher(profiler.profile):
             self._after_backward()
         flat = [t for a in (*args, *kwargs.values()) for t in (a if isinstance(a, list | tuple) else (a,))]
         self._used.update(t._storage for t in flat if isinstance(t, Tensor))
-        out = super().run_op(op, args, kwargs)
+        return self._placed(super().run_op(op, args, kwargs))
+
+    def run_compiled(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = super().run_compiled(compiled, args, kwargs)
+        for program in compiled.programs()[:1]:
+            self._used.update((*program.inputs.donated, *program.inputs.cells))
+        return self._placed(out)
+
+    def _placed(self, out: Any) -> Any:
+        """Results, of which it is noted which module has made them."""
         path = self._path[-1][1] if self._path else NO_MODULE
-        for tensor in out if isinstance(out, list | tuple) else (out,):
+        for tensor in jax.tree.leaves(out, is_leaf=lambda x: isinstance(x, Tensor)):
             if isinstance(tensor, Tensor) and tensor._grad_fn is not None:
-                self._nodes.append((weakref.ref(tensor._grad_fn), path))
+                self._places[tensor._grad_fn] = path
         return out
 
     def at_node(self, node: Any, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,22 +144,26 @@ class Watcher(profiler.profile):
         old = [ref() for ref in self._before.values()]
         hidden = {place for one in old if one is not None and one not in known for place, _ in _memory(one)}
         seen |= hidden  # of others, or data from before: the step has not made it
-        for ref, path in self._nodes:
-            node = ref()
-            for value in () if node is None else _held_by(node):
-                add(value, Owner(ACTIVATIONS, path))
+        for node in sorted(_nodes(), key=lambda node: node.seq):
+            for value in () if node in self._old else _held_by(node):
+                add(value, Owner(ACTIVATIONS, self._places.get(node, NO_MODULE)))
         for cell in alive(Storage):
             add(cell, Owner(OTHER, NO_MODULE))
         return costs, modules
 
 
+def _nodes() -> list[Any]:
+    """The nodes of all graphs that lead to a tensor."""
+    return reach([(t._grad_fn, 0) for t in alive(Tensor) if t._grad_fn is not None])[0]
+
+
 def _held_by(node: Any) -> list[Any]:
-    """The arrays that a node keeps for its backward pass."""
+    """The arrays and Storages that a node keeps for its backward pass."""
+    if isinstance(node, FunctionCtx):
+        return [item[1]._storage for item in node._saved or () if isinstance(item[1], Tensor)]
     kept = getattr(node, "kept", None)
-    values = [*(getattr(node, "values", None) or ())]
-    if isinstance(kept, tuple):
-        values += kept[1]
-    return values
+    values = [*(getattr(node, "values", None) or ()), *(getattr(node, "residuals", None) or ())]
+    return [*values, *kept[1]] if isinstance(kept, tuple) else values
 
 
 def _memory(value: Any) -> list[tuple[Any, int]]:

@@ -90,6 +90,38 @@ def test_gradients_that_a_compiled_step_does_not_keep() -> None:
     assert found["gradients"] == 0 and found["parameters"] == PARAMETERS
 
 
+def test_a_compiled_model_in_an_eager_step() -> None:
+    model = Net()
+    compiled = ft.compile(model)
+    x = ft.randn(BATCH, 3, 8, 8)
+    found = memory_breakdown(lambda x: compiled(x).sum().backward(), x)
+    assert found["parameters"] == found["gradients"] == PARAMETERS and found["inputs"] == IMAGES
+    assert FEATURES <= found["activations"] <= 4 * FEATURES  # what XLA's program keeps, measured
+    assert found.moments["after the step"]["activations"] == 0
+
+
+def test_what_a_function_saves_and_what_was_there_before() -> None:
+    class Square(ft.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * grad * ctx.saved_tensors[0]
+
+    earlier = ft.randn(1000, requires_grad=True).exp()  # a graph of before
+    w = nn.Parameter(ft.randn(500))
+    found = memory_breakdown(lambda: Square.apply(w * 2).sum().backward())
+    begins = found.moments["when backward begins"]
+    assert begins["parameters"] == 4 * 500
+    assert begins["activations"] == pytest.approx(
+        2 * 4 * 500, abs=64
+    )  # its input, and its result that sum keeps
+    assert earlier.grad_fn is not None
+
+
 def test_the_step_has_run_once() -> None:
     step, *args = training()
     losses = []

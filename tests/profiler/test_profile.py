@@ -228,6 +228,14 @@ def test_compiled_functions_are_one_entry() -> None:
     ]
 
 
+def test_compiled_modules_have_the_name_of_their_class() -> None:
+    model = ft.compile(ft.nn.Linear(3, 2))
+    with ft.profiler.profile() as prof:
+        model(ft.ones(4, 3)).sum().backward()
+    names = [e.name for e in prof.events()]
+    assert names[0] == "Torch-Compiled Region: Linear" and "aten::sum" in names
+
+
 def test_regions_and_decorators() -> None:
     @ft.profiler.record_function("twice")
     def twice(x):
