@@ -59,6 +59,20 @@ def test_operations_have_the_names_of_modules() -> None:
         assert any(name in found for found in names), name
 
 
+def test_sums_of_gradients_belong_to_the_backward_pass() -> None:
+    layer = nn.Linear(3, 3)
+
+    @ft.compile
+    def grads(x):
+        (layer(x).sum() + layer(2 * x).sum()).backward()
+        return layer.weight.grad
+
+    grads(ft.ones(2, 3))
+    jaxpr = grads.programs()[0].executable.jaxpr.jaxpr
+    sums = [scope_of(eqn) for eqn in jaxpr.eqns if eqn.primitive.name in ("add", "add_any")]
+    assert sums and set(sums) == {"backward"}  # the results are not asked for
+
+
 def test_flops_by_module() -> None:
     counts = by_scope(compiled_step().programs()[0].executable.jaxpr)
     conv = 2 * 2 * 3 * 4 * 4 * 3 * 9
