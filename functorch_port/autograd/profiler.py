@@ -98,6 +98,8 @@ class profile:
         with_flops: also the operations of products of matrices and convolutions.
         profile_memory: also the bytes of the arrays that a call gives, which were not there before.
         with_stack: also where in the user's code the call is.
+        use_cuda, use_device, use_kineto: of no effect: times are those of the computation on whatever device.
+        with_modules, experimental_config, use_cpu: refused.
 
     Attributes:
         function_events: an `EventList`, once the context has ended.
@@ -219,6 +221,7 @@ class profile:
             shapes = (
                 [_shape(g) for g in args[0]] if self.record_shapes and isinstance(args[0], list) else None
             )
+            made: list[Any] = []
             outer = inner = time.perf_counter()
             try:
                 out = run(*args)
@@ -320,7 +323,7 @@ def _is_tensor(value: Any) -> bool:
 
 def waited_for(out: Any) -> list[Any]:
     """Compute what is still lazy among results, Tensors or arrays, and wait for it; the arrays."""
-    many = out if isinstance(out, list | tuple) else [out]
+    many = _flat([out])
     values = [t._peek() if _is_tensor(t) else t for t in many]
     return list(jax.block_until_ready([v for v in computed(values) if isinstance(v, jax.Array | np.ndarray)]))
 
@@ -332,9 +335,26 @@ def _new_bytes(made: Sequence[Any], args: Iterable[Any]) -> int:
 
 
 def _arrays_in(args: Iterable[Any]) -> list[Any]:
-    flat = [t for a in args for t in (a if isinstance(a, list | tuple) else [a])]
-    values = computed([t._storage.look() if _is_tensor(t) else t for t in flat])
-    return [v for v in values if isinstance(v, jax.Array | np.ndarray)]
+    values = computed([t._storage.look() if _is_tensor(t) else t for t in _flat(args)])
+    return [
+        v for v in values if isinstance(v, np.ndarray) or (isinstance(v, jax.Array) and not v.is_deleted())
+    ]
+
+
+def _flat(values: Iterable[Any]) -> list[Any]:
+    """What is in them, with the parts of sparse tensors in place of these."""
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, list | tuple):
+            found += _flat(value)
+        else:
+            found += dense_parts(value) if _is_tensor(value) else [value]
+    return found
+
+
+def dense_parts(tensor: Tensor) -> list[Tensor]:
+    """A tensor itself; of a sparse one its positions and its values."""
+    return [tensor._indices(), tensor._values()] if tensor.is_sparse else [tensor]
 
 
 def address(array: Any) -> Any:
@@ -353,9 +373,9 @@ Counted = tuple[Any, Sequence[Any]] | None
 def _op_and_kinds(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Counted:
     try:
         plan, dyn = op.found(args, kwargs)
-    except Exception:  # the operation raises it itself
+        return None if plan.eager else (plan, _kinds([a._look() if _is_tensor(a) else a for a in dyn]))
+    except Exception:  # the operation raises it itself, or is another one on sparse tensors
         return None
-    return None if plan.eager else (plan, _kinds([a._look() if _is_tensor(a) else a for a in dyn]))
 
 
 def _node_and_kinds(node: Any, grads: Any) -> Counted:

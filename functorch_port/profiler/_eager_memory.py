@@ -19,7 +19,7 @@ from ..autograd import profiler
 from ..autograd._engine import reach
 from ..autograd._task import walks
 from ..autograd.function import FunctionCtx
-from ..autograd.profiler import address
+from ..autograd.profiler import address, dense_parts
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from ._owners import NO_MODULE, Owner, name_of, nbytes_of, owners
 
@@ -42,7 +42,7 @@ class Watcher(profiler.profile):
         super().__init__()
         self._step = step
         self.moments: dict[str, Moment] = {}
-        self._inputs = weakref.WeakSet(t._storage for t in given)
+        self._inputs = weakref.WeakSet(part._storage for t in given for part in dense_parts(t))
         self._used: weakref.WeakSet[Storage] = weakref.WeakSet()
         self._places: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._old = weakref.WeakSet(_nodes())

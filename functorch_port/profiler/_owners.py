@@ -10,6 +10,7 @@ from .._array.storage import Storage
 from .._base import alive
 from .._tensor.tensor import Tensor
 from .._trace.names import variable_of
+from ..autograd.profiler import dense_parts
 from ..nn import Module, Parameter
 from ..optim import Optimizer
 
@@ -53,7 +54,8 @@ def owners(step: Any, used: Iterable[Storage]) -> dict[Storage, Owner]:
     modules = {cell: owner.module for cell, owner in found.items() if owner.cost == PARAMETERS}
     for tensor in alive.alive(Tensor):
         if tensor._storage in modules and isinstance(tensor._kept_grad, Tensor):
-            found.setdefault(tensor._kept_grad._storage, Owner(GRADIENTS, modules[tensor._storage]))
+            for part in dense_parts(tensor._kept_grad):
+                found.setdefault(part._storage, Owner(GRADIENTS, modules[tensor._storage]))
     for optimizer in optimizers:
         for param, value in _state(optimizer):
             found.setdefault(value._storage, Owner(STATE, modules[param._storage]))

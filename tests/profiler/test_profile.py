@@ -255,6 +255,45 @@ def test_numbers_are_what_they_were() -> None:
     assert found == pytest.approx(expected, rel=1e-6)
 
 
+def sparse_gradient():
+    layer = ft.nn.Embedding(10, 3, sparse=True)
+    layer(ft.tensor([1, 2, 2])).sum().backward()
+    return layer.weight.grad.to_dense()
+
+
+def second_derivative():
+    x = ft.ones(3, requires_grad=True)
+    (g,) = ft.autograd.grad((x**3).sum(), x, create_graph=True)
+    g.sum().backward()
+    return x.grad
+
+
+def recomputed():
+    x = ft.ones(3, requires_grad=True)
+    checkpoint = ft.utils.checkpoint.checkpoint
+    checkpoint(lambda z: (z.exp() * 2).sin(), x, use_reentrant=False).sum().backward()
+    return x.grad
+
+
+def written_to():
+    x = ft.ones(4)
+    x[1:3] += 1
+    x[0] = 5
+    return ft.add(x.mul_(2), 1, out=x)
+
+
+def mapped():
+    return ft.vmap(lambda x: (x @ x.T).sum())(ft.ones(2, 3, 3))
+
+
+@pytest.mark.parametrize("run", [sparse_gradient, second_derivative, recomputed, written_to, mapped])
+def test_what_else_there_is_works_in_a_profile(run) -> None:
+    expected = run()
+    with ft.profiler.profile(with_flops=True, profile_memory=True, record_shapes=True):
+        found = run()
+    assert ft.allclose(found, expected)
+
+
 @pytest.mark.parametrize(
     "options, error",
     [
