@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import dot as dot
 from ._history import plot_history
+from ._landscape import loss_landscape
 from ._program import program
 from ._summary import Layer, Summary, summary
 from .dot import make_dot, make_dot_from_trace
@@ -16,6 +17,7 @@ __all__ = [
     "Layer",
     "Summary",
     "dot",
+    "loss_landscape",
     "make_dot",
     "make_dot_from_trace",
     "plot_history",

@@ -139,6 +139,29 @@ def test_summary_refuses() -> None:
         viz.summary(nn.Linear(3, 2), input_size=(1, 3), dtypes=[ft.float32, ft.float32])
 
 
+def test_landscapes(tmp_path) -> None:
+    layer = nn.Linear(4, 3)
+    before = [p.clone() for p in layer.parameters()]
+    state = ft.get_rng_state()
+    loss = lambda: layer.weight.square().sum() + layer.bias.sum()
+    at, losses = viz.loss_landscape(layer, loss, tmp_path / "loss.png", steps=5, span=2.0)
+    assert all((p == old).all() for p, old in zip(layer.parameters(), before))
+    assert (ft.get_rng_state() == state).all()
+    assert losses[2, 2] == pytest.approx(loss().item(), rel=1e-6)
+    squares = layer.weight.square().sum().item()  # that of a direction, too
+    for line in (losses[:, 2], losses[2]):
+        for k in (1, 2):
+            assert line[2 + k] + line[2 - k] - 2 * line[2] == pytest.approx(
+                2 * at[2 + k] ** 2 * squares, rel=1e-4
+            )
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ZeroDivisionError):
+        viz.loss_landscape(layer, lambda: 1 / 0)
+    assert all((p == old).all() for p, old in zip(layer.parameters(), before))
+    with pytest.raises(ValueError, match="0 parameters"):
+        viz.loss_landscape(nn.ReLU(), loss)
+
+
 def test_curves(tmp_path) -> None:
     history = {"train/loss": [ft.tensor(1.0), 0.5], "test/loss": [(0, 1.1), (1, 0.7)], "rate": [0.1, 0.1]}
     viz.plot_history(history, tmp_path / "history.png", log=True)
