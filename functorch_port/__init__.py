@@ -92,6 +92,7 @@ _SUBMODULES = [
     "onnx",
     "optim",
     "overrides",
+    "profiler",
     "random",
     "return_types",
     "safetensors",
@@ -105,6 +106,7 @@ _SUBMODULES = [
     "utils",
     "version",
     "vision",
+    "viz",
     "xpu",
 ]
 _LAZY = {

@@ -42,6 +42,7 @@ from . import onnx as onnx
 from . import ops as ops
 from . import optim as optim
 from . import overrides as overrides
+from . import profiler as profiler
 from . import random as random
 from . import return_types as return_types
 from . import safetensors as safetensors
@@ -55,6 +56,7 @@ from . import types as types
 from . import utils as utils
 from . import version as version
 from . import vision as vision
+from . import viz as viz
 from . import xpu as xpu
 from ._base.config import get_float32_matmul_precision as get_float32_matmul_precision
 from ._base.config import set_float32_matmul_precision as set_float32_matmul_precision

@@ -141,6 +141,9 @@ class Executor:
         run()
         done()
 
+    def settle(self) -> None:
+        """Wait for what compiles in the background."""
+
     def host_function(
         self, fn: Callable[..., Any], arguments: Sequence[Any], most: int, time: float
     ) -> Callable[..., Any] | None:

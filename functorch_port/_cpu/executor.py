@@ -147,6 +147,9 @@ class CpuExecutor(Executor):
     def compiled_later(self, run: Callable[[], Any], done: Callable[[], Any]) -> None:
         tiers.compiled_later(run, done)
 
+    def settle(self) -> None:
+        tiers.wait()
+
     def host_function(
         self, fn: Callable[..., Any], arguments: Sequence[Any], most: int, time: float
     ) -> Callable[..., Any] | None:

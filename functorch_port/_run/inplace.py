@@ -226,8 +226,11 @@ def _take(self: Tensor, out: Tensor, recorded: bool = True) -> Tensor:
         self._take_through_base(out)
     if node is not None and node.saved:
         saved.after_write(node, made, self._storage)
-    if watch.on and watch.state.level is not None:
-        watch.state.level.take(self, out)
+    if watch.on:
+        if watch.state.level is not None:
+            watch.state.level.take(self, out)
+        if watch.state.profile is not None:
+            watch.state.profile.in_place()
     return self
 
 

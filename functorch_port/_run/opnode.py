@@ -10,6 +10,7 @@ import jax
 
 from .._array import executor, tracing
 from .._array.value import computed
+from .._base import scopes
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Edge, Node, accumulator
 from .._tensor.node import _sequence as _sequence
@@ -97,7 +98,7 @@ class OpNode(Node):
             if self.saved:
                 saved.check(self)
             mask = self.plan.reached(self.mask, holes, self.values)
-            with _x64(_X64):
+            with _x64(_X64), scopes.backward(self.pull.scope):
                 found = self._spread(self.pull(grads), self.mask)
             return [g if m else None for g, m in zip(found, mask, strict=True)]
         while (pullback := self.pullback()) is None:  # another thread may free it meanwhile

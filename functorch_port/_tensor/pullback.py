@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .._base import config
+from .._base import config, scopes
 from .avals import aval_of
 
 __all__ = [
@@ -32,12 +32,14 @@ class Pullback:
         pull: the same as `jax.vjp` has it.
         outs: arrays or shapes and dtypes of the outputs.
         many: whether there is a tuple of them.
+        scope: under which names the operation was traced.
     """
 
-    __slots__ = ("many", "outs", "pull")
+    __slots__ = ("many", "outs", "pull", "scope")
 
     def __init__(self, pull: Callable[..., Any], outs: Sequence[Any], many: bool) -> None:
         self.pull, self.outs, self.many = pull, outs, many
+        self.scope = scopes.state.path
 
     def __call__(self, grads: Sequence[Any]) -> tuple[Any, ...]:
         cotangents = tuple([_cotangent_of(o, g) for o, g in zip(self.outs, grads, strict=True)])

@@ -108,8 +108,11 @@ class Compiled:
         # inside another compiled function, or a transform of JAX: part of that one; under a mode, its to see
         if tracing.overlay or inside.top_trace(None) is not inside.NO_TRACE or overriding.state.modes:
             return self._fn(*args, **kwargs)
-        if watch.on and watch.state.level is not None:  # a program has no tangents
-            return self._fn(*args, **kwargs)
+        if watch.on:
+            if watch.state.level is not None:  # a program has no tangents
+                return self._fn(*args, **kwargs)
+            if watch.state.profile is not None:
+                return watch.state.profile.run_compiled(self, args, kwargs)
         if stand_ins.state.swaps:
             return self._with_stand_ins(args, kwargs)
         wide = jax.config.jax_enable_x64

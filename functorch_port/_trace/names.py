@@ -13,7 +13,7 @@ from .._random.generator import default_generator
 from .._tensor.tensor import Tensor
 from .stateful import kind_of, kinds
 
-__all__ = ["closures", "name_cells", "owner_of", "variables_cells"]
+__all__ = ["closures", "name_cells", "owner_of", "variable_of", "variables_cells"]
 
 
 def _variables(fn: Callable[..., Any]) -> dict[str, Any]:
@@ -78,6 +78,17 @@ def variables_cells(fn: Callable[..., Any]) -> set[Storage]:
     """The Storages that the function can reach through its variables, and those of the functions it calls."""
     everything = (value for _, values in _functions(fn) for value in values)
     return {tensor._storage for value in everything for _, tensor in _tensors("", value)}
+
+
+def variable_of(fn: Callable[..., Any], value: Any) -> str | None:
+    """The function's variable, or the attribute of its ``self``, that refers to a value; None if there is none."""
+    try:
+        found = _variables(fn)
+    except (TypeError, ValueError):
+        return None
+    owner = found.pop("self", None)
+    found |= getattr(owner, "__dict__", {})
+    return next((name for name, one in found.items() if one is value), None)
 
 
 def closures(fn: Callable[..., Any]) -> set[int]:

@@ -28,6 +28,7 @@ from .._base import inside
 from .._tensor.node import Node
 from .._tensor.tensor import Tensor
 from .._tensor.untyped import device_of
+from .names import variable_of
 from .pending import Pending
 from .slots import Slot, find
 from .stateful import fields_of, kind_of, tables_of
@@ -75,6 +76,7 @@ class Overlay:
         rebinds: whether tensors may get another Storage, which a program of values alone cannot say.
         data: pre-existing tensors that got one -> the Storage, the view and the base from before.
         across: what is known of other processes, if each computes with tensors of its own (see `across`).
+        fn: the function that is traced.
         tensor_hooks: hooks registered on pre-existing tensors: the tensor, how, the hook, its handle.
     """
 
@@ -105,6 +107,7 @@ class Overlay:
         #: what JAX traces while the function runs, unless that calls a transform of JAX itself (see `_base.inside`)
         self.top: Any = None
         self.has_functions = False
+        self.fn: Callable[..., Any] | None = None
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
@@ -303,6 +306,10 @@ class Overlay:
         self.has_functions = True
 
     # ------------------------------------------------------- structure hooks
+
+    def variable_of(self, value: Any) -> str | None:
+        """What the traced function calls a value."""
+        return None if self.fn is None else variable_of(self.fn, value)
 
     def note_stateful(self, instance: Any) -> None:
         """A module is called, or an optimizer steps (see `stateful`)."""

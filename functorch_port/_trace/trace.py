@@ -284,10 +284,12 @@ def _trace_once(
             reads.lift([symbol(name) for name in lifted])
             try:
                 reads.start(fn, leaves)
+                overlay.fn = fn
                 with symbolic_math():
                     result = fn(*args, **kwargs)
             finally:
                 reads.stop()
+                overlay.fn = None  # which may hold all there is
             draft.why_once = reads.finish(overlay.optimizers)
             left, structure = flatten_call(args, kwargs)
             draft.changes_containers = structure != tree or not all(map(is_, left, args_now))

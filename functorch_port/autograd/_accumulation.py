@@ -9,6 +9,7 @@ import jax
 
 from .._array import placed, tracing
 from .._array.value import HOST
+from .._base import scopes
 from .._base.quiet import quietly
 from .._run import crossing
 from .._tensor.tensor import Tensor, wrap
@@ -28,7 +29,8 @@ def summed(a: Any, b: Any) -> Any:
         a, b = tensor_of(a), tensor_of(b)
         return b + a if a.is_sparse else a + b
     if tracing.overlay:
-        return a + b
+        with scopes.backward(""):
+            return a + b
     if isinstance(a, jax.ShapeDtypeStruct):
         return a
     if a.__class__ in HOST and b.__class__ in HOST:

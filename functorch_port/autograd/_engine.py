@@ -16,11 +16,11 @@ from typing import Any
 
 from .._array import executor, tracing
 from .._array.limits import tidy
-from .._base import modes
+from .._base import modes, watch
 from .._tensor import anomaly, grad_mode
 from .._tensor.node import AccumulateGrad, Node
-from ._accumulation import accumulate, array_of, summed, tensor_of
-from ._hooks import apply, call_post_accumulate, call_pre, call_tensor_hooks
+from ._accumulation import array_of, summed, tensor_of
+from ._hooks import add_up, apply, call_pre, call_tensor_hooks
 from ._roots import Place
 from ._task import walks
 
@@ -48,7 +48,7 @@ def run(
     before = modes.now()
     try:
         values = [(tensor_of if create_graph else array_of)(g) for g in gradients]
-        if not create_graph and not tracing.overlay and not anomaly.enabled:
+        if not (create_graph or tracing.overlay or anomaly.enabled or (watch.on and watch.state.profile)):
             done = executor.current.backward(roots, values, retain, wanted, catch)
             if done is not None:
                 return done
@@ -223,9 +223,7 @@ class Walk:
         hooks = leaf.variable._post_accumulate_hooks
         # A hook sees the sum with its own gradient. A trace has `tracing.turn`, for which others wait in there.
         with hooks.turn if hooks and not tracing.overlay else nullcontext():
-            if grads[0] is not None:
-                accumulate(leaf.variable, grads[0], self.create_graph)
-            call_post_accumulate(leaf.variable)
+            add_up(leaf, grads[0], self.create_graph)
         if leaf.post_hooks:
             for hook in list(leaf.post_hooks.values()):
                 hook((), tuple(None if g is None else tensor_of(g) for g in grads))

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._array import placed, tracing
+from .._base import watch
 from .._run import crossing
 from .._tensor import anomaly
 from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import Tensor
-from ._accumulation import tensor_of
+from ._accumulation import accumulate, tensor_of
 
-__all__ = ["apply", "call_post_accumulate", "call_pre", "call_tensor_hooks", "remake"]
+__all__ = ["add_up", "apply", "call_pre", "call_tensor_hooks", "remake"]
 
 
 def call_tensor_hooks(node: Node, grads: list[Any]) -> list[Any]:
@@ -55,7 +56,10 @@ def apply(node: Node, grads: list[Any], create_graph: bool) -> Sequence[Any]:
     """Run the node, and the hooks that come after it."""
     try:
         if node.runs_empty or any(g is not None for g in grads):
-            results = node.apply_recorded(grads) if create_graph else node.apply(grads)
+            run = node.apply_recorded if create_graph else node.apply
+            if watch.on and watch.state.profile is not None:
+                run = watch.state.profile.at_node(node, run)
+            results = run(grads)
         else:
             results = [None] * len(node.edges)
     except Exception as error:
@@ -73,8 +77,14 @@ def apply(node: Node, grads: list[Any], create_graph: bool) -> Sequence[Any]:
     return results
 
 
-def call_post_accumulate(variable: Tensor) -> None:
-    """Hooks of a leaf after a gradient was added to its ``.grad``."""
+def add_up(leaf: AccumulateGrad, grad: Any, create_graph: bool) -> None:
+    """Add a gradient, unless it is None, to the ``.grad`` of a leaf; then call the hooks that come after that."""
+    variable = leaf.variable
+    if grad is not None:
+        add = accumulate
+        if watch.on and watch.state.profile is not None:
+            add = watch.state.profile.at_node(leaf, accumulate)
+        add(variable, grad, create_graph)
     if variable._post_accumulate_hooks:
         for hook in list(variable._post_accumulate_hooks.values()):
             if hook(variable) is not None:

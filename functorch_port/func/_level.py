@@ -193,6 +193,9 @@ class Level:
     def device(self) -> Any:
         return self.session.device
 
+    def variable_of(self, value: Any) -> str | None:
+        return None if self.outer is None else self.outer.variable_of(value)
+
     def read(self, cell: Storage) -> Any:
         if cell in self.own:
             return cell.array()

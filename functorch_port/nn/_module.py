@@ -12,7 +12,7 @@ from .._array import executor, tracing
 from .._tensor.creation import empty_like
 from .._tensor.grad_mode import state as _grad
 from .._tensor.tensor import Tensor
-from . import _filing, _state_dict
+from . import _filing, _scopes, _state_dict
 from . import _hooks as hooks
 from ._conversion import apply_to_tensors, converter, typename
 from ._hooks import RemovableHandle, WrappedHook
@@ -459,7 +459,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing.overlay:
             tracing.overlay.note_stateful(self)
-        elif not _grad.enabled:
+            return _scopes.call(self, args, kwargs)
+        if not _grad.enabled:
             scope = executor.current.scope(self, args)
             if scope is not None:
                 with scope:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,7 @@ import numpy as np
 from .._array import executor, placed, placing, tracing
 from .._array.donation import Before, whole
 from .._array.storage import Storage
-from .._base import alive, dtypes, inside, modes, progress
+from .._base import alive, dtypes, inside, modes, progress, scopes, watch
 from .._tensor import grad_mode
 from .._tensor.node import RemovableHandle
 from .._tensor.tensor import Tensor
@@ -80,10 +81,14 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         self = args[0]
+        run = step
         if tracing.overlay:
             tracing.overlay.note_stateful(self)
             self._once_traced = True
+            run = scopes.naming(f"{type(self).__name__}.step", step)
         else:
+            if watch.on and watch.state.profile is not None:
+                run = watch.state.profile.naming(f"Optimizer.step#{type(self).__name__}.step", step, self)
             if tracing.in_jax():
                 inside.may_step(self)
         if _step_pre_hooks or self._optimizer_step_pre_hooks:
@@ -99,10 +104,10 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         before = modes.now()
         try:
             if len(args) > 1 or kwargs:  # a closure may wait for other threads
-                out = step(*args, **kwargs)
+                out = run(*args, **kwargs)
             else:
                 with tracing.turn:
-                    out = step(*args)
+                    out = run(*args)
         except BaseException:
             modes.put_back(before)
             raise
@@ -397,6 +402,8 @@ class Optimizer:
             set_to_none: set ``grad`` to None (the default) instead of zero. An optimizer skips a parameter whose
                 gradient is None, but takes a step with a gradient of zero.
         """
+        profile = watch.state.profile if watch.on else None
+        start = 0.0 if profile is None else time.perf_counter()
         if tracing.overlay:
             tracing.overlay.note_stateful(self)
         if tracing.in_jax():
@@ -412,6 +419,9 @@ class Optimizer:
                     else:
                         p.grad.requires_grad_(False)
                     p.grad.zero_()
+        if profile is not None:
+            name = type(self).__name__
+            profile.note(f"Optimizer.zero_grad#{name}.zero_grad", start, annotation=True)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once.

@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from . import _foreach_utils as _foreach_utils
     from . import _python_dispatch as _python_dispatch
     from . import _pytree as _pytree
+    from . import benchmark as benchmark
+    from . import flop_counter as flop_counter
     from . import hooks as hooks
     from . import model_zoo as model_zoo
     from . import resume as resume
+    from . import tensorboard as tensorboard
 
-_LATER = ("_foreach_utils", "_python_dispatch", "_pytree", "hooks", "model_zoo", "resume")
+_LATER = (
+    "_foreach_utils", "_python_dispatch", "_pytree", "benchmark", "flop_counter", "hooks", "model_zoo", "resume",
+    "tensorboard",
+)  # fmt: skip
 
 
 if not TYPE_CHECKING:  # where every name is imported

@@ -1,0 +1,70 @@
+"""Names of what is being traced: the modules that are called, and regions that users name.
+
+Each is a `jax.named_scope`, so it is in the metadata of the program's operations. A backward pass repeats the names of
+the forward pass, below ``backward``. Nothing here runs eagerly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from .modes import OfThread
+
+__all__ = ["BACKWARD", "backward", "named", "naming", "state"]
+
+#: the first part of a scope of a backward pass
+BACKWARD = "backward"
+
+
+class _State(OfThread):
+    """
+    Attributes:
+        path: the names of what is being traced, joined by ``/``.
+        module: the innermost module that is being traced, or None.
+    """
+
+    path = ""
+    module: Any = None
+
+
+state = _State()
+
+
+@contextmanager
+def named(name: str, module: Any = None) -> Iterator[None]:
+    """A scope within the present one.
+
+    Args:
+        name: of the scope; it may have several parts, joined by ``/``.
+        module: whose call it is, unless it is a region.
+    """
+    before = state.path, state.module
+    state.path = f"{state.path}/{name}" if state.path else name
+    if module is not None:
+        state.module = module
+    try:
+        with jax.named_scope(name):
+            yield
+    finally:
+        state.path, state.module = before
+
+
+def naming(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is called in a scope."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with named(name):
+            return fn(*args, **kwargs)
+
+    return call
+
+
+@contextmanager
+def backward(path: str) -> Iterator[None]:
+    """The scope of the backward pass of what was traced under a path."""
+    with jax.named_scope(f"{BACKWARD}/{path}" if path else BACKWARD):
+        yield

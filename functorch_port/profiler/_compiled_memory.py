@@ -1,0 +1,83 @@
+"""The memory of a compiled step: its state, and what XLA has planned for the program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from .._base import flops, scopes
+from .._base.jaxprs import is_literal
+from ._eager_memory import INPUTS, OTHER, Moment
+from ._owners import GRADIENTS, NO_MODULE, Owner, nbytes_of, owners
+
+__all__ = ["TEMPORARY", "kept_for_backward", "of_program"]
+
+#: activations, gradients that are used up in the step, and room to compute
+TEMPORARY = "temporary"
+
+
+def of_program(step: Any, program: Any) -> tuple[Moment, dict[str, int]]:
+    """What a call needs, and XLA's numbers.
+
+    Gradients are those that the program returns; or, while it leaves them to who reads ``.grad``, the parameters of the
+    call before, which are kept for that (see `_trace.pending`).
+
+    Raises:
+        NotImplementedError: XLA has no analysis of memory on this platform.
+    """
+    analysis = program.executable.lower().compile().memory_analysis()
+    if analysis is None:
+        raise NotImplementedError("memory_breakdown: XLA has no analysis of memory on this platform")
+    inputs, pending = program.inputs, program.executable.pending
+    members = {joint.cell: joint.members for joint in program.guards.joints}
+    expanded = lambda cells: [one for cell in cells for one in members.get(cell, (cell,))]
+    cells = expanded((*inputs.donated, *inputs.cells))
+    known = owners(step, cells)
+    costs: Counter[str] = Counter()
+    modules: dict[str, Counter[str]] = {}
+
+    def add(cell: Any, cost: str | None = None) -> None:
+        owner = known.get(cell, Owner(OTHER, NO_MODULE))
+        costs[cost or owner.cost] += nbytes_of(cell)
+        modules.setdefault(owner.module, Counter())[cost or owner.cost] += nbytes_of(cell)
+
+    for cell in cells:
+        add(cell)
+    of_state = costs.total()
+    returned = [cell for cell, owner in known.items() if owner.cost == GRADIENTS and cell not in cells]
+    old = [] if pending is None else expanded(inputs.donated[pending.safe :])
+    for cell in (*returned, *old):
+        add(cell, GRADIENTS)
+    arguments, outputs = int(analysis.argument_size_in_bytes), int(analysis.output_size_in_bytes)
+    alias = int(analysis.alias_size_in_bytes)
+    costs[INPUTS] += max(0, arguments - of_state - sum(map(nbytes_of, old)))
+    costs[OTHER] += max(0, outputs - alias - sum(map(nbytes_of, returned)))
+    costs[TEMPORARY] = int(analysis.temp_size_in_bytes)
+    numbers = {
+        "arguments": arguments,
+        "outputs": outputs,
+        "reused in place": alias,
+        "temporary": costs[TEMPORARY],
+    }
+    return (+costs, modules), numbers
+
+
+def kept_for_backward(jaxpr: Any) -> Counter[str]:
+    """An estimate: bytes of what the forward pass computes and the backward pass reads, by the module that makes it.
+
+    XLA may compute some of it again, or never store it.
+    """
+    made: dict[Any, str] = {}
+    kept: dict[Any, str] = {}
+    for eqn in jaxpr.eqns:
+        scope = flops.scope_of(eqn)
+        if scope.split("/")[0] == scopes.BACKWARD:
+            kept |= {v: made[v] for v in eqn.invars if not is_literal(v) and v in made}
+        else:
+            made |= dict.fromkeys(eqn.outvars, scope)
+    sizes: Counter[str] = Counter()
+    for variable, scope in kept.items():
+        aval = variable.aval
+        if hasattr(aval, "dtype"):
+            sizes[scope or NO_MODULE] += int(aval.size * aval.dtype.itemsize)
+    return sizes
