@@ -278,7 +278,7 @@ class _Pickler(cloudpickle.Pickler):
             return _default_generator, ()
         if isinstance(obj, type | FunctionType) and _goes_by_name(obj.__module__):
             self.modules[obj.__module__] = None
-        elif isinstance(obj, ModuleType) and _is_found(obj.__name__):
+        elif isinstance(obj, ModuleType) and getattr(obj, "__file__", None) and _goes_by_name(obj.__name__):
             self.modules[obj.__name__] = None
         return super().reducer_override(obj)
 
@@ -311,19 +311,20 @@ def _stored(array: np.ndarray) -> Storage:
     return Storage(executor.current.place(array))
 
 
-@cache
 def _goes_by_name(name: str | None) -> bool:
     """Whether another process finds what is in a module. If not, it goes by value."""
     if name is None or name == "__main__":
         return False
-    if _is_found(name):
+    if _is_found(name, getattr(sys.modules.get(name), "__file__", None)):
         return True
     if name in sys.modules:
         cloudpickle.register_pickle_by_value(sys.modules[name])
     return False
 
 
-def _is_found(name: str) -> bool:
+@cache
+def _is_found(name: str, file: str | None) -> bool:
+    """Whether a module is what its name finds: not another one since `sys.path` has changed, or of the same name."""
     parent = name.rpartition(".")[0]
     if parent and parent not in sys.modules:
         return False
@@ -331,7 +332,10 @@ def _is_found(name: str) -> bool:
     if parent and path is None:
         return False
     for finder in sys.meta_path:
+        spec = None
         with contextlib.suppress(Exception):
-            if finder.find_spec(name, path) is not None:
-                return True
+            spec = finder.find_spec(name, path)
+        if spec is not None:
+            located = file is not None and spec.has_location and spec.origin is not None
+            return not located or os.path.abspath(spec.origin) == os.path.abspath(file)  # type: ignore[arg-type]
     return False

@@ -32,7 +32,7 @@ from functorch_port._base import settings
 from functorch_port._run.fork import only_fork
 from functorch_port.utils.data._utils import collate
 from functorch_port.utils.data._utils.channel import Channel
-from functorch_port.utils.data._utils.worker import Surroundings, compute_in_numpy, flush, leave, work
+from functorch_port.utils.data._utils.worker import Surroundings, compute_in_numpy, flush, get_worker_info, leave, work
 
 __all__ = ["Process", "prepare", "serve", "start"]
 
@@ -222,6 +222,8 @@ def _file_of(name: str) -> Any:
 
 
 _current: _Server | None = None
+#: whether this process, or the one that it was forked from, is such a server
+_serves = False
 _making = threading.Lock()
 #: modules that start JAX, or fail, when they are imported; so each worker does it
 _apart: set[str] = set()
@@ -229,12 +231,23 @@ _apart: set[str] = set()
 
 def prepare() -> None:
     """Start the server, if there is none, and do not wait for it."""
-    _server(())
+    if not _imports():
+        _server(())
+
+
+def _imports() -> bool:
+    """Whether this process imports what workers need, and is no worker yet."""
+    return _serves and get_worker_info() is None
 
 
 def _server(modules: Iterable[str]) -> _Server:
     """The server, with these modules as far as they may be imported there."""
     global _current
+    if _imports():
+        raise RuntimeError(
+            "a module that has a dataset (or another part of a DataLoader with workers) iterates over such a DataLoader "
+            'where it is imported. Each worker would do that again: put it under `if __name__ == "__main__":`'
+        )
     with _making:
         while True:
             if _current is not None and not _current.is_there():
@@ -258,6 +271,8 @@ def _server(modules: Iterable[str]) -> _Server:
 
 def serve(descriptor: int) -> None:
     """Fork workers for the process at the other end until it ends."""
+    global _serves
+    _serves = True
     parent = socket.socket(fileno=descriptor)
     woken, wakes = socket.socketpair()
     for end in (woken, wakes):

@@ -86,7 +86,7 @@ _STANDARD_COLLATE = dict(collate.default_collate_fn_map)
 class Surroundings:
     """What a worker has from the process of its loader before it gets its `Job`."""
 
-    path: list[str] = field(default_factory=lambda: [place for place in sys.path if isinstance(place, str)])
+    path: list[str] = field(default_factory=lambda: _path())
     argv: list[str] = field(default_factory=lambda: list(sys.argv))
     folder: str | None = field(default_factory=lambda: _folder())
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -103,6 +103,12 @@ class Surroundings:
             from functorch_port import launcher
 
             launcher.install()
+
+
+def _path() -> list[str]:
+    """Where modules are found, also if the program has changed its directory since it first looked there."""
+    places = [place for place in sys.path if isinstance(place, str)]
+    return [place and getattr(sys.path_importer_cache.get(place), "path", place) for place in places]
 
 
 def _folder() -> str | None:
