@@ -36,6 +36,7 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 
 T = TypeVar("T", covariant=True)
 
+_HALF = "the DataLoader was interrupted while a message came or went: iterate over it again"
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
@@ -475,8 +476,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _reset(self, loader: DataLoader) -> None:
         super()._reset(loader)
         if hasattr(self, "_workers"):
-            for worker in self._workers:
-                worker.channel.send(Resume)
+            for worker in range(self._num_workers):
+                self._to(worker, Resume)
             self._resuming = len(self._workers)
             while self._resuming:  # until what was loaded ahead has come
                 self._receive()
@@ -521,6 +522,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._workers[worker].channel.send(message)
         except OSError:  # it has ended, which whoever waits for its batch will see
             pass
+        except KeyboardInterrupt:
+            self._break(RuntimeError(_HALF), raises=False)
+            raise
 
     def _next_data(self) -> Any:
         while True:
@@ -562,13 +566,17 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         for channel in ready:
             worker = channels[channel]
             try:
-                message = channel.receive()
+                made = channel.receive_later()
             except (EOFError, OSError):
                 self._break(self._workers[worker].error())
             except BaseException:  # Ctrl-C: the rest of the message would be taken for the next one
-                self._break(
-                    RuntimeError("the DataLoader was interrupted: iterate over it again"), raises=False
-                )
+                self._break(RuntimeError(_HALF), raises=False)
+                raise
+            try:
+                message = made()
+            except BaseException as error:
+                text = f"a batch of a worker could not be unpickled ({type(error).__name__}): iterate over the DataLoader again"
+                self._break(RuntimeError(text), raises=False)
                 raise
             if message is Resume:
                 self._resuming -= 1

@@ -23,11 +23,13 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle
+import jax
 import numpy as np
 
 from functorch_port._array import executor
 from functorch_port._array.storage import Storage
 from functorch_port._random.generator import Generator, default_generator
+from functorch_port._tensor.tensor import Tensor
 
 __all__ = ["Channel", "Parcel"]
 
@@ -44,6 +46,10 @@ _AT_ONCE = 1 << 30
 class Parcel:
     """An object as bytes, to be sent once or often.
 
+    Args:
+        value: the object.
+        leaves: refuse tensors with a history of autograd, which would lose it.
+
     Attributes:
         data: the pickle without its arrays.
         sizes: bytes of each array.
@@ -52,10 +58,11 @@ class Parcel:
         file: the descriptor of the memory that has them; None if they are few bytes, which ``data`` ends with.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, leaves: bool = False) -> None:
         buffers: list[pickle.PickleBuffer] = []
         out = io.BytesIO()
         pickler = _Pickler(out, 5, buffer_callback=buffers.append)
+        pickler.leaves = leaves
         pickler.dump(value)
         self.modules = list(pickler.modules)
         arrays = [buffer.raw() for buffer in buffers]
@@ -91,14 +98,17 @@ class Channel:
     """
 
     def __init__(self, end: socket.socket) -> None:
-        self.socket = end
+        self.socket, self._owner = end, os.getpid()
 
     def fileno(self) -> int:
         """For `multiprocessing.connection.wait`."""
         return self.socket.fileno()
 
     def close(self) -> None:
-        """The other end then finds the end of the stream."""
+        """The other end then finds the end of the stream, even if the program has forked processes that have this one."""
+        if self._owner == os.getpid():
+            with contextlib.suppress(OSError):  # the other end has closed it
+                self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
     def send(self, value: Any) -> None:
@@ -129,7 +139,11 @@ class Channel:
         return self.receive_later()()
 
     def receive_later(self) -> Any:
-        """As `receive`, but a function makes the object of what has come."""
+        """As `receive`, but a function makes the object of what has come.
+
+        Raises:
+            RuntimeError: no descriptor is free.
+        """
         head, files = self._head()
         length, total, count = _HEADER.unpack(head)
         sizes = struct.unpack(f"<{count}Q", self._read(8 * count))
@@ -146,9 +160,14 @@ class Channel:
         head = b""
         files: list[int] = []
         while len(head) < _HEADER.size:
-            part, found, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(head), 1)
+            part, found, flags, _ = socket.recv_fds(self.socket, _HEADER.size - len(head), 1)
             if not part:
                 raise EOFError("the other process has closed the connection")
+            if flags & socket.MSG_CTRUNC:
+                raise RuntimeError(
+                    "Too many open files. Communication with the workers is no longer possible. Please increase the "
+                    "limit using `ulimit -n` in the shell"
+                )
             head, files = head + part, files + found
         return head, files
 
@@ -208,12 +227,22 @@ def _write(file: int, array: memoryview, place: int) -> None:
 
 def _mapped(file: int, size: int) -> memoryview:
     """The memory of a file; what is written to it here is seen nowhere else."""
+    untracked = {} if sys.version_info < (3, 13) else {"trackfd": False}
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
     try:
-        return memoryview(
-            mmap.mmap(file, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-        )
+        return memoryview(mmap.mmap(file, size, flags=mmap.MAP_PRIVATE, prot=protection, **untracked))
+    except OSError:  # no more descriptors or maps, as a program keeps that many batches
+        return _copied(file, size)
     finally:
         os.close(file)
+
+
+def _copied(file: int, size: int) -> memoryview:
+    whole = memoryview(bytearray(size))
+    place = 0
+    while place < size:
+        place += os.preadv(file, [whole[place : place + _AT_ONCE]], place)
+    return whole
 
 
 # ------------------------------------------------------------------ pickling
@@ -224,7 +253,10 @@ class _Pickler(cloudpickle.Pickler):
 
     Attributes:
         modules: whose classes and functions go by name, in the order in which they came.
+        leaves: whether tensors with a history are refused.
     """
+
+    leaves = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -232,14 +264,21 @@ class _Pickler(cloudpickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if obj.__class__ is Storage:
-            return _stored, (np.asarray(obj.look()),)
+            value = obj.look()
+            return (Storage, (value,)) if isinstance(value, jax.ShapeDtypeStruct) else (_stored, (np.asarray(value),))
+        if self.leaves and isinstance(obj, Tensor) and obj.requires_grad and not obj.is_leaf:
+            raise RuntimeError(
+                "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
+                "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor "
+                "before serializing (e.g., putting it on the queue)."
+            )
         if isinstance(obj, np.ndarray):
             return _of_file(obj) or super().reducer_override(obj)
         if obj is default_generator:
             return _default_generator, ()
         if isinstance(obj, type | FunctionType) and _goes_by_name(obj.__module__):
             self.modules[obj.__module__] = None
-        elif isinstance(obj, ModuleType) and _is_found(obj.__name__):
+        elif isinstance(obj, ModuleType) and getattr(obj, "__file__", None) and _goes_by_name(obj.__name__):
             self.modules[obj.__name__] = None
         return super().reducer_override(obj)
 
@@ -272,19 +311,20 @@ def _stored(array: np.ndarray) -> Storage:
     return Storage(executor.current.place(array))
 
 
-@cache
 def _goes_by_name(name: str | None) -> bool:
     """Whether another process finds what is in a module. If not, it goes by value."""
     if name is None or name == "__main__":
         return False
-    if _is_found(name):
+    if _is_found(name, getattr(sys.modules.get(name), "__file__", None)):
         return True
     if name in sys.modules:
         cloudpickle.register_pickle_by_value(sys.modules[name])
     return False
 
 
-def _is_found(name: str) -> bool:
+@cache
+def _is_found(name: str, file: str | None) -> bool:
+    """Whether a module is what its name finds: not another one since `sys.path` has changed, or of the same name."""
     parent = name.rpartition(".")[0]
     if parent and parent not in sys.modules:
         return False
@@ -292,7 +332,10 @@ def _is_found(name: str) -> bool:
     if parent and path is None:
         return False
     for finder in sys.meta_path:
+        spec = None
         with contextlib.suppress(Exception):
-            if finder.find_spec(name, path) is not None:
-                return True
+            spec = finder.find_spec(name, path)
+        if spec is not None:
+            located = file is not None and spec.has_location and spec.origin is not None
+            return not located or os.path.abspath(spec.origin) == os.path.abspath(file)  # type: ignore[arg-type]
     return False

@@ -96,6 +96,11 @@ def _registered(kind: type, sample: Any, table: dict) -> Callable[..., Any] | No
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Tensor:
     """Stack tensors along a new first dimension."""
+    if batch[0].is_sparse:
+        raise RuntimeError(
+            "Batches of sparse tensors are not currently supported by the default collate_fn; please provide a custom "
+            "collate_fn to handle them appropriately."
+        )
     out = stacked(batch)
     return torch.stack(batch, 0) if out is None else out
 

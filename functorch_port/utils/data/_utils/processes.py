@@ -9,6 +9,8 @@ the workers.
 from __future__ import annotations
 
 import atexit
+import contextlib
+import fcntl
 import importlib
 import os
 import pickle
@@ -30,7 +32,7 @@ from functorch_port._base import settings
 from functorch_port._run.fork import only_fork
 from functorch_port.utils.data._utils import collate
 from functorch_port.utils.data._utils.channel import Channel
-from functorch_port.utils.data._utils.worker import Surroundings, compute_in_numpy, leave, work
+from functorch_port.utils.data._utils.worker import Surroundings, compute_in_numpy, flush, get_worker_info, leave, work
 
 __all__ = ["Process", "prepare", "serve", "start"]
 
@@ -101,13 +103,15 @@ class _Server:
         self._ended: dict[int, int] = {}
         #: modules that were imported, their files and when these were changed
         self._files: dict[str, Any] = {}
-        self.socket, end = socket.socketpair()
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({end.fileno()})"
+        self.socket, end = _pair()
+        code = f"import sys; sys.path[:] = {Surroundings().path!r}; from {__name__} import serve; serve({end.fileno()})"
         with end:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", code],
                 pass_fds=[end.fileno()],
                 stdin=subprocess.DEVNULL,
+                stdout=None if sys.__stdout__ else subprocess.DEVNULL,
+                stderr=None if sys.__stderr__ else subprocess.DEVNULL,
                 env=_environment(),
                 start_new_session=True,  # Ctrl-C is for the loader's process, which ends the others
             )
@@ -133,11 +137,12 @@ class _Server:
 
     def start(self, number: int) -> Process:
         """Have it fork a worker."""
-        own, end = socket.socketpair()
+        own, end = _pair()
         with self._lock, end:
             try:
                 socket.send_fds(self.socket, [_ASKED.pack(number, 0)], [end.fileno()])
                 pid = self._answer(lambda told: told[1] == _STARTED)[0]
+                self._ended.pop(pid, None)  # an earlier process of this number
             except (OSError, EOFError):
                 own.close()
                 raise RuntimeError(
@@ -168,6 +173,8 @@ class _Server:
         """End it."""
         if self.owner != os.getpid():
             return
+        with contextlib.suppress(OSError):  # it has ended
+            self.socket.shutdown(socket.SHUT_RDWR)  # also of forked processes that have this end
         self.socket.close()
         try:
             self.process.wait(5)
@@ -181,6 +188,18 @@ def _environment() -> dict[str, str]:
     flags = _DEVICES.sub("", os.environ.get("XLA_FLAGS", ""))
     own = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1", "XLA_FLAGS": flags}
     return settings.environment(BACKEND="auto", TIER="numpy") | own
+
+
+def _pair() -> list[socket.socket]:
+    """Two connected sockets, apart from the standard streams, of which a program may have closed some."""
+    return [_apart_from_streams(end) for end in socket.socketpair()]
+
+
+def _apart_from_streams(end: socket.socket) -> socket.socket:
+    if end.fileno() > 2:
+        return end
+    with end:
+        return socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3))
 
 
 def _exactly(end: socket.socket, count: int) -> bytes:
@@ -203,6 +222,8 @@ def _file_of(name: str) -> Any:
 
 
 _current: _Server | None = None
+#: whether this process, or the one that it was forked from, is such a server
+_serves = False
 _making = threading.Lock()
 #: modules that start JAX, or fail, when they are imported; so each worker does it
 _apart: set[str] = set()
@@ -210,12 +231,23 @@ _apart: set[str] = set()
 
 def prepare() -> None:
     """Start the server, if there is none, and do not wait for it."""
-    _server(())
+    if not _imports():
+        _server(())
+
+
+def _imports() -> bool:
+    """Whether this process imports what workers need, and is no worker yet."""
+    return _serves and get_worker_info() is None
 
 
 def _server(modules: Iterable[str]) -> _Server:
     """The server, with these modules as far as they may be imported there."""
     global _current
+    if _imports():
+        raise RuntimeError(
+            "a module that has a dataset (or another part of a DataLoader with workers) iterates over such a DataLoader "
+            'where it is imported. Each worker would do that again: put it under `if __name__ == "__main__":`'
+        )
     with _making:
         while True:
             if _current is not None and not _current.is_there():
@@ -239,6 +271,8 @@ def _server(modules: Iterable[str]) -> _Server:
 
 def serve(descriptor: int) -> None:
     """Fork workers for the process at the other end until it ends."""
+    global _serves
+    _serves = True
     parent = socket.socket(fileno=descriptor)
     woken, wakes = socket.socketpair()
     for end in (woken, wakes):
@@ -300,8 +334,7 @@ def _asked(parent: socket.socket, own: tuple[Any, ...]) -> bool:
     if number == _IMPORT:
         _tell(parent, 0, _imported(*pickle.loads(_exactly(parent, length))))
         return True
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush()
     pid = os.fork()
     if not pid:
         _work(files[0], number, (parent, *own))

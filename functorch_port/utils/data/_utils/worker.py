@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import queue
 import random
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 import functorch_port as torch
 from functorch_port._base.tuning import tuning
 from functorch_port.utils.data._utils import collate
-from functorch_port.utils.data._utils.channel import Channel
+from functorch_port.utils.data._utils.channel import Channel, Parcel
 from functorch_port.utils.data._utils.fetch import Fetcher, IterableFetcher
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Resume",
     "Surroundings",
     "WorkerInfo",
+    "flush",
     "get_worker_info",
     "leave",
     "work",
@@ -74,6 +77,8 @@ class Ended:
 
 
 _GROUPS = "functorch_port.distributed._groups"
+#: seconds for the sample that is being loaded when the loader ends, which may write to a file
+_TO_FINISH = 5
 _STANDARD_COLLATE = dict(collate.default_collate_fn_map)
 
 
@@ -81,22 +86,37 @@ _STANDARD_COLLATE = dict(collate.default_collate_fn_map)
 class Surroundings:
     """What a worker has from the process of its loader before it gets its `Job`."""
 
-    path: list[str] = field(default_factory=lambda: list(sys.path))
+    path: list[str] = field(default_factory=lambda: _path())
     argv: list[str] = field(default_factory=lambda: list(sys.argv))
-    folder: str = field(default_factory=os.getcwd)
+    folder: str | None = field(default_factory=lambda: _folder())
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     answers_torch: bool = field(default_factory=lambda: sys.modules.get("torch") is torch)
 
     def enter(self) -> None:
         """Make them this process's."""
         sys.path[:], sys.argv[:] = self.path, self.argv
-        os.chdir(self.folder)
+        if self.folder is not None:
+            os.chdir(self.folder)
         os.environ.clear()
         os.environ.update(self.environment)
         if self.answers_torch:
             from functorch_port import launcher
 
             launcher.install()
+
+
+def _path() -> list[str]:
+    """Where modules are found, also if the program has changed its directory since it first looked there."""
+    places = [place for place in sys.path if isinstance(place, str)]
+    return [place and getattr(sys.path_importer_cache.get(place), "path", place) for place in places]
+
+
+def _folder() -> str | None:
+    """The working directory; None if it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
 
 
 @dataclass(slots=True)
@@ -188,7 +208,9 @@ def work(channel: Channel, number: int) -> None:
     passes = _Passes(make_job, number)
     while True:
         message = tasks.get()
-        if message is Resume:
+        if message is None:
+            leave(0)
+        elif message is Resume:
             passes.start()
             channel.send(Resume)
         elif not passes.ended:
@@ -234,29 +256,41 @@ class _Passes:
 
 def _receive(channel: Channel, tasks: queue.SimpleQueue[Any]) -> None:
     """Take what the loader sends, so that it never waits; the process ends with the loader."""
-    try:
+    while True:
+        try:
+            made = channel.receive_later()
+        except (EOFError, OSError):
+            break
+        try:
+            tasks.put(made())
+        except Exception:  # an index that this process cannot unpickle
+            traceback.print_exc()
+            leave(1)
+    with contextlib.suppress(queue.Empty):
         while True:
-            tasks.put(channel.receive())
-    except (EOFError, OSError):
-        pass
-    except Exception:  # an index that this process cannot unpickle
-        traceback.print_exc()
+            tasks.get_nowait()
+    tasks.put(None)
+    time.sleep(_TO_FINISH)
     leave(0)
 
 
-def leave(code: int) -> None:
-    """End the process without what Python does at its end: that belongs to the process that it was forked from."""
+def flush() -> None:
+    """Write what was printed."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(Exception):
             stream.flush()
-        except Exception:
-            pass
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without what Python does at its end: that belongs to the process that it was forked from."""
+    flush()
     os._exit(code)
 
 
 def _send(channel: Channel, task: int, result: Any, number: int) -> None:
     try:
-        channel.send((task, result))
+        with Parcel((task, result), leaves=True) as parcel:
+            channel.send(parcel)
     except (BrokenPipeError, ConnectionResetError):
         leave(0)
     except Exception as error:  # it cannot be pickled
