@@ -34,7 +34,7 @@ __all__ = ["install", "run"]
 
 _OURS = "functorch_port"
 #: what scripts import, and what they get; the inner package comes first
-_ROOTS = {"torchvision": f"{_OURS}.vision", "torch": _OURS}
+_ROOTS = {"torchvision": f"{_OURS}.vision", "torchviz": f"{_OURS}.viz", "torch": _OURS}
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
 
@@ -164,6 +164,7 @@ _HIDDEN = (
     "torch._run",
     "torch._trace",
     "torch.vision",
+    "torch.viz",
 )
 
 
