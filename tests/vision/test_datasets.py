@@ -253,6 +253,8 @@ def test_dataset_folder(folder: str) -> None:
         lambda d, root: d.folder.make_dataset(root, {}, extensions=".png"),
         lambda d, root: d.VisionDataset(root, transforms=print, transform=print),
         lambda d, root: d.VisionDataset(root)[0],
+        lambda d, root: d.utils.verify_str_arg("c", "split", ("a", "b")),
+        lambda d, root: d.utils.verify_str_arg(3, "split"),
     ],
 )
 def test_errors_are_those_of_torchvision(call: Callable[..., Any], folder: str) -> None:

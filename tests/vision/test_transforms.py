@@ -215,6 +215,13 @@ GRADIENTS = {
     "adjust_saturation": lambda f, x: f.adjust_saturation(x, 1.3),
     "gaussian_blur": lambda f, x: f.gaussian_blur(x, [5, 3], [1.0, 2.0]),
     "rgb_to_grayscale": lambda f, x: f.rgb_to_grayscale(x, 3),
+    "adjust_hue": lambda f, x: f.adjust_hue(x, 0.2),
+    "adjust_gamma": lambda f, x: f.adjust_gamma(x, 0.7, 1.1),
+    "adjust_sharpness": lambda f, x: f.adjust_sharpness(x, 1.4),
+    "solarize": lambda f, x: f.solarize(x, 0.5),
+    "perspective": lambda f, x: f.perspective(
+        x, [[0, 0], [15, 0], [15, 15], [0, 15]], [[1, 2], [14, 0], [13, 15], [0, 13]]
+    ),
 }
 
 

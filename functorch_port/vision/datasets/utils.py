@@ -10,16 +10,17 @@ import shutil
 import tarfile
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 from functorch_port.serialization._atomic import atomic
+from functorch_port.vision._refused import refusing as _refusing
 
 __all__ = [
     "calculate_md5", "check_integrity", "check_md5", "download_and_extract_archive", "download_url", "extract_archive",
-    "list_dir", "list_files",
+    "list_dir", "list_files", "verify_str_arg",
 ]  # fmt: skip
 
 _CHUNK = 1 << 20
@@ -184,3 +185,38 @@ def _listed(root: str | Path, prefix: bool, counts: Callable[[str], bool]) -> li
     root = os.path.expanduser(root)
     names = [name for name in os.listdir(root) if counts(os.path.join(root, name))]
     return [os.path.join(root, name) for name in names] if prefix else names
+
+
+def verify_str_arg(
+    value: Any,
+    arg: str | None = None,
+    valid_values: Iterable[str] | None = None,
+    custom_msg: str | None = None,
+) -> Any:
+    """Return an argument that must be one of several strings.
+
+    Args:
+        value: what was given.
+        arg: the name of the argument, for the error.
+        valid_values: the strings. Default: any.
+        custom_msg: the error for another string.
+
+    Raises:
+        ValueError: it is no string, or none of these.
+    """
+    if not isinstance(value, str):
+        of = "" if arg is None else f" for argument {arg}"
+        raise ValueError(f"Expected type str{of}, but got type {type(value)}.")
+    if valid_values is None or value in (allowed := list(valid_values)):
+        return value
+    listed = ", ".join(repr(one) for one in allowed)
+    raise ValueError(
+        custom_msg or f"Unknown value '{value}' for argument {arg}. Valid values are {{{listed}}}."
+    )
+
+
+__getattr__ = _refusing(
+    __name__,
+    ("download_file_from_google_drive",),
+    "a copy of the file, downloaded by other means; download_url checks its MD5 sum and does not download it again",
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ._kernel import Array, kernel, namespace
@@ -132,12 +133,19 @@ def adjust_hue(x: Array, factor: float):
     return turned if is_float(dtype) else convert_dtype.array(turned, dtype)
 
 
+def _extreme(x: Any, which: Any) -> Any:
+    """The largest or smallest channel of each pixel. Of equal ones the first gets the gradient, as in PyTorch."""
+    if isinstance(x, np.ndarray):
+        return x.max(-3) if which is np.argmax else x.min(-3)
+    return jnp.take_along_axis(x, which(x, -3, keepdims=True), -3)[..., 0, :, :]
+
+
 def _turned(x: Any, factor: float) -> Any:
     """An image in RGB with other hues, by way of HSV: see https://en.wikipedia.org/wiki/HSL_and_HSV."""
     xp = namespace(x)
     real = x.dtype.type
     red, green, blue = x[..., 0, :, :], x[..., 1, :, :], x[..., 2, :, :]
-    high, low = x.max(-3), x.min(-3)
+    high, low = _extreme(x, xp.argmax), _extreme(x, xp.argmin)
     flat, spread = high == low, high - low
     safe = xp.where(flat, xp.ones_like(high), spread)
     to_red, to_green, to_blue = ((high - part) / safe for part in (red, green, blue))
