@@ -156,16 +156,7 @@ def _open_ours(library: ModuleType) -> None:
 
 
 #: what PyTorch has no counterpart of, which scripts do not see
-_HIDDEN = (
-    "torch._array",
-    "torch._base",
-    "torch._cpu",
-    "torch._random",
-    "torch._run",
-    "torch._trace",
-    "torch.vision",
-    "torch.viz",
-)
+_HIDDEN = frozenset(f"torch.{n}" for n in ("_array", "_base", "_cpu", "_random", "_run", "_trace", "vision", "viz"))
 
 
 def _is_hidden(fullname: str) -> bool:
@@ -217,28 +208,29 @@ class _Explain:
         self.own = module.__dict__.get("__getattr__")
 
     def __call__(self, name: str) -> Any:
-        refusal = ""
+        refusal: NotImplementedError | None = None
         if self.own is not None:
             try:
                 found = self.own(name)
             except AttributeError:
                 pass
             except NotImplementedError as error:
-                refusal = str(
-                    error
-                )  # in an error by which scripts, and `hasattr`, find out that it is not there
+                refusal = error
             else:
                 _alias_loaded()  # `own` may have loaded modules
                 return found
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}")
         caller = sys._getframe(1)
+        text = _missing(self.module, name) if refusal is None else str(refusal)
         if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
             half_loaded = sys.modules.get(f"{self.module.__name__}.{name}")
             if half_loaded is not None:  # as Python does in circular imports
                 return half_loaded
-            raise ImportError(refusal or _missing(self.module, name), name=self.module.__name__)
-        raise AttributeError(refusal or _missing(self.module, name))
+            raise ImportError(text, name=self.module.__name__)
+        if refusal is not None and caller.f_globals.get("__name__") != "importlib._bootstrap":
+            raise refusal
+        raise AttributeError(text)  # which `from m import x` asks for first
 
 
 def _missing(module: ModuleType, name: str) -> str:

@@ -98,7 +98,7 @@ VARIABLES = {
         "ours",
         _one_of("ours", "installed"),
         "ours or installed",
-        "import torchvision, launched: functorch_port.vision, or the installed one over it",
+        "import torchvision in launched scripts: functorch_port.vision or the library",
     ),
     "X64": Variable(True, _switch, _A_SWITCH, "float64 and int64 are real; 0 stores 32 bits"),
 }

@@ -74,6 +74,29 @@ def test_missing_names_say_which():
         assert line.startswith(("torchvision", "from", "import torchv")) or WAY not in found[line][1]
 
 
+REFUSED = """
+import sys, types
+module = sys.modules["functorch_port.vision.refusing"] = types.ModuleType("functorch_port.vision.refusing")
+def refuse(name):
+    raise NotImplementedError(f"{name} is not here: do without")
+module.__getattr__, module.__path__ = refuse, []
+import torchvision.refusing
+try:
+    from torchvision.refusing import Something
+except ImportError as error:
+    print(error)
+try:
+    module.Something
+except NotImplementedError as error:
+    print(error)
+"""
+
+
+def test_what_a_module_refuses_scripts_can_do_without():
+    done = launch("-c", REFUSED)
+    assert done.stdout.splitlines() == ["Something is not here: do without"] * 2, done.stderr
+
+
 INSTALLED = """
 import torch, torchvision, functorch_port
 from torchvision.ops import nms, ps_roi_align, roi_align, roi_pool
