@@ -156,7 +156,9 @@ def _open_ours(library: ModuleType) -> None:
 
 
 #: what PyTorch has no counterpart of, which scripts do not see
-_HIDDEN = frozenset(f"torch.{n}" for n in ("_array", "_base", "_cpu", "_random", "_run", "_trace", "vision", "viz"))
+_HIDDEN = frozenset(
+    f"torch.{n}" for n in ("_array", "_base", "_cpu", "_random", "_run", "_trace", "vision", "viz")
+)
 
 
 def _is_hidden(fullname: str) -> bool:

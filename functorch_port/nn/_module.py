@@ -458,7 +458,6 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing.overlay:
-            tracing.overlay.note_stateful(self)
             return _scopes.call(self, args, kwargs)
         if not _grad.enabled:
             scope = executor.current.scope(self, args)

@@ -13,6 +13,7 @@ __all__ = ["call"]
 
 def call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Call a module in a trace, in a scope of its name."""
+    tracing.overlay.note_stateful(module)
     with scopes.named(_name(module), module):
         called = module._compiled_call_impl or module._call_impl
         return called(*args, **kwargs)

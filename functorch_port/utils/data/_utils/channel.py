@@ -265,7 +265,11 @@ class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if obj.__class__ is Storage:
             value = obj.look()
-            return (Storage, (value,)) if isinstance(value, jax.ShapeDtypeStruct) else (_stored, (np.asarray(value),))
+            return (
+                (Storage, (value,))
+                if isinstance(value, jax.ShapeDtypeStruct)
+                else (_stored, (np.asarray(value),))
+            )
         if self.leaves and isinstance(obj, Tensor) and obj.requires_grad and not obj.is_leaf:
             raise RuntimeError(
                 "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "

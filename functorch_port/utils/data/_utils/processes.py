@@ -32,7 +32,14 @@ from functorch_port._base import settings
 from functorch_port._run.fork import only_fork
 from functorch_port.utils.data._utils import collate
 from functorch_port.utils.data._utils.channel import Channel
-from functorch_port.utils.data._utils.worker import Surroundings, compute_in_numpy, flush, get_worker_info, leave, work
+from functorch_port.utils.data._utils.worker import (
+    Surroundings,
+    compute_in_numpy,
+    flush,
+    get_worker_info,
+    leave,
+    work,
+)
 
 __all__ = ["Process", "prepare", "serve", "start"]
 

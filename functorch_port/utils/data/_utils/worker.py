@@ -100,9 +100,7 @@ class Surroundings:
         os.environ.clear()
         os.environ.update(self.environment)
         if self.answers_torch:
-            from functorch_port import launcher
-
-            launcher.install()
+            importlib.import_module("functorch_port.launcher").install()
 
 
 def _path() -> list[str]:
