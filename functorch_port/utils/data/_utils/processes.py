@@ -32,7 +32,14 @@ from functorch_port._base import settings
 from functorch_port._run.fork import only_fork
 from functorch_port.utils.data._utils import collate
 from functorch_port.utils.data._utils.channel import Channel
-from functorch_port.utils.data._utils.worker import Surroundings, compute_in_numpy, flush, get_worker_info, leave, work
+from functorch_port.utils.data._utils.worker import (
+    Surroundings,
+    compute_in_numpy,
+    flush,
+    get_worker_info,
+    leave,
+    work,
+)
 
 __all__ = ["Process", "prepare", "serve", "start"]
 
@@ -245,8 +252,8 @@ def _server(modules: Iterable[str]) -> _Server:
     global _current
     if _imports():
         raise RuntimeError(
-            "a module that has a dataset (or another part of a DataLoader with workers) iterates over such a DataLoader "
-            'where it is imported. Each worker would do that again: put it under `if __name__ == "__main__":`'
+            "a module with a dataset (or another part of a DataLoader with workers) iterates over such a DataLoader when "
+            'it is imported. Each worker would do that again: put it under `if __name__ == "__main__":`'
         )
     with _making:
         while True:

@@ -289,7 +289,7 @@ def leave(code: int) -> NoReturn:
 
 def _send(channel: Channel, task: int, result: Any, number: int) -> None:
     try:
-        with Parcel((task, result), leaves=True) as parcel:
+        with Parcel((task, result), batch=True) as parcel:
             channel.send(parcel)
     except (BrokenPipeError, ConnectionResetError):
         leave(0)
