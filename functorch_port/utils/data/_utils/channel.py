@@ -108,7 +108,7 @@ class Channel:
         return self.socket.fileno()
 
     def close(self) -> None:
-        """The other end then finds the end of the stream, even if a process that the program has forked has this one."""
+        """The other end then finds the end of the stream, even if a process that was forked from this one has it."""
         if self._owner == os.getpid():
             with contextlib.suppress(OSError):  # the other end has closed it
                 self.socket.shutdown(socket.SHUT_RDWR)
@@ -365,12 +365,11 @@ def _stored(array: np.ndarray) -> Storage:
 
 def _goes_by_name(name: str | None) -> bool:
     """Whether another process finds what is in a module. If not, it goes by value."""
-    if name is None or name == "__main__":
+    if name is None or name == "__main__" or name not in sys.modules:
         return False
-    if _is_found(name, getattr(sys.modules.get(name), "__file__", None)):
+    if _is_found(name, getattr(sys.modules[name], "__file__", None)):
         return True
-    if name in sys.modules:
-        cloudpickle.register_pickle_by_value(sys.modules[name])
+    cloudpickle.register_pickle_by_value(sys.modules[name])
     return False
 
 

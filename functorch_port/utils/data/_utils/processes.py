@@ -252,8 +252,8 @@ def _server(modules: Iterable[str]) -> _Server:
     global _current
     if _imports():
         raise RuntimeError(
-            "a module with a dataset (or another part of a DataLoader with workers) iterates over such a DataLoader when "
-            'it is imported. Each worker would do that again: put it under `if __name__ == "__main__":`'
+            "a module with a part of a DataLoader, such as its dataset, iterates over one with workers when it is "
+            'imported. Each worker would do that again: put it under `if __name__ == "__main__":`'
         )
     with _making:
         while True:
