@@ -373,7 +373,7 @@ def _work(descriptor: int, number: int, others: tuple[Any, ...]) -> None:
         work(Channel(socket.socket(fileno=descriptor)), number)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EOFError, BrokenPipeError, ConnectionResetError):  # the loader has ended
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())
