@@ -298,20 +298,17 @@ class _Pickler(cloudpickle.Pickler):
     def _part(self, tensor: Any) -> Any:
         """A small view of a large Storage, without the rest of that; None for another tensor."""
         cell, shape = tensor._storage, tuple(tensor.shape)
-        whole, (strides, offset) = cell.look(), tensor._layout()
-        if (
-            not isinstance(whole, np.ndarray)
-            or whole.nbytes < _SHARED
-            or id(cell) in self.uncut
-            or 0 in shape
-        ):
+        whole = cell.look()
+        if not isinstance(whole, np.ndarray | jax.Array) or whole.nbytes < _SHARED or 0 in shape:
             return None
+        strides, offset = tensor._layout()
         ends = [(length - 1) * stride for length, stride in zip(shape, strides)]
         first, last = (offset + sum(end for end in ends if end * sign > 0) for sign in (-1, 1))
-        if 2 * (last - first) >= whole.size or tensor.element_size() != whole.itemsize:
+        much = 2 * (last - first) >= whole.size
+        if much or id(cell) in self.uncut or tensor.element_size() != whole.itemsize:
             return None
         self._spans.setdefault(id(cell), []).append((first, last))
-        part = Storage(np.ascontiguousarray(whole.reshape(-1)[first : last + 1]))
+        part = Storage(np.ascontiguousarray(np.asarray(whole).reshape(-1)[first : last + 1]))
         view = shape, strides, offset - first, tensor.dtype, tensor._turned()
         return rebuild, (Tensor, part, view, False, tensor._own_attributes())
 
