@@ -476,7 +476,7 @@ def test_prefetch_to_device_moves_batches_ahead():
         prefetch_to_device([], 0)
 
 
-@pytest.mark.parametrize("done", [0, 2, 6])
+@pytest.mark.parametrize("done", [0, 2, 6, 8])
 def test_the_position_counts_what_was_given_out(tmp_path, done):
     from functorch_port.utils.resume import Checkpoints
 
@@ -501,3 +501,190 @@ def test_the_position_counts_what_was_given_out(tmp_path, done):
     next(batches)
     with pytest.raises(NotImplementedError, match="use num_workers=1"):
         checkpoints.save()
+
+
+# ------------------------------------------------------------------ what programs do to their processes
+
+
+def test_a_batch_that_cannot_be_unpickled_is_an_error_and_nothing_waits():
+    class Gone:
+        def __setstate__(self, state):
+            if get_worker_info() is None:
+                raise FileNotFoundError(2, "gone")
+
+        def __getstate__(self):
+            return {"a": 1}
+
+    iterator = iter(DataLoader([1, 2], num_workers=1, collate_fn=lambda batch: Gone()))
+    with pytest.raises(FileNotFoundError, match="gone"):
+        next(iterator)
+    with pytest.raises(RuntimeError, match=r"could not be unpickled \(FileNotFoundError\)"):
+        next(iterator)
+
+
+def test_a_persistent_worker_that_was_killed_between_passes():
+    loader = DataLoader(Pids(), num_workers=2, persistent_workers=True)
+    pids = [batch[0].item() for batch in loader]
+    os.kill(pids[0], signal.SIGKILL)
+    assert ends(pids[0])
+    with pytest.raises(RuntimeError, match=rf"worker \(pid {pids[0]}\) is killed by signal: Killed"):
+        list(loader)
+    assert len(list(loader)) == 8  # with new workers
+
+
+def test_few_descriptors_closed_streams_and_a_removed_directory(tmp_path):
+    code = """
+        import os, pathlib, resource, sys
+        import functorch_port as torch
+
+        class Rows:
+            def __len__(self):
+                return 60
+
+            def __getitem__(self, i):
+                print("printed")
+                return torch.full((10_000,), float(i))
+
+        sys.path.append(pathlib.Path("/nowhere"))  # Python ignores it
+        loader = torch.utils.data.DataLoader(Rows(), num_workers=2)
+        os.mkdir("none")
+        os.chdir("none")
+        os.rmdir("../none")
+        used = len(os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, used + 20))
+        kept = list(loader)
+        assert [batch[0, 0].item() for batch in kept] == list(range(60))
+        child = os.fork()
+        if not child:
+            os.execlp("true", "true")
+        os.waitpid(child, 0)
+        with open(sys.argv[1], "w") as file:
+            file.write("as it should be")
+    """
+    (tmp_path / "script.py").write_text(textwrap.dedent(code))
+    command = f"{sys.executable} script.py {tmp_path}/out <&- >&- 2>&-"
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    assert (tmp_path / "out").read_text() == "as it should be"
+
+
+def test_workers_end_although_a_forked_child_has_their_sockets():
+    iterator = iter(DataLoader(Pids(), num_workers=2))
+    pids = [next(iterator)[0].item() for _ in range(2)]
+    of_child = [os.dup(worker.channel.fileno()) for worker in iterator._workers]
+    del iterator
+    assert all(map(ends, pids))
+    for file in of_child:
+        os.close(file)
+
+
+def test_a_worker_finishes_the_file_that_it_writes(tmp_path):
+    class Cached(Pids):
+        def __getitem__(self, i):
+            with open(tmp_path / f"{i}.part", "w") as file:
+                time.sleep(0.2)
+                file.write("whole")
+            return os.getpid()
+
+    iterator = iter(DataLoader(Cached(), num_workers=2))
+    pids = [next(iterator).item() for _ in range(2)]
+    del iterator
+    assert all(map(ends, pids))
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"whole"}
+
+
+def test_a_module_that_its_name_does_not_find_goes_by_value(tmp_path, monkeypatch):
+    text = "class Data(list):\n    def __getitem__(self, i): return helper(%r)\n\ndef helper(x): return x\n"
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "of_one_name.py").write_text(text % name)
+    monkeypatch.syspath_prepend(tmp_path / "a")
+    import of_one_name
+
+    sys.path[0] = str(tmp_path / "b")
+    (tmp_path / "b" / "of_one_name.py").write_text("helper = len\n")
+    helped = DataLoader([0], num_workers=1, collate_fn=lambda batch: of_one_name.helper("same"))
+    assert list(DataLoader(of_one_name.Data([0]), num_workers=1)) == [["a"]]
+    assert list(helped) == ["same"]
+
+
+def test_a_module_that_loads_when_it_is_imported_is_refused(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "loads_at_import.py").write_text(
+        "from functorch_port.utils.data import DataLoader\n"
+        "class Data(list):\n    def __getitem__(self, i): return i\n"
+        "first = list(DataLoader(Data([0]), num_workers=1, collate_fn=list))\n"
+    )
+    with pytest.raises(RuntimeError, match='put it under `if __name__ == "__main__":`'):
+        import loads_at_import  # noqa: F401
+
+
+def test_a_loader_within_a_worker():
+    def inner(batch):
+        return get_worker_info().id, *(b.item() for b in DataLoader(Pids(), num_workers=1, collate_fn=first))
+
+    def first(batch):
+        return batch[0][1][0, 0]
+
+    assert list(DataLoader([0], num_workers=1, collate_fn=inner)) == [(0, *range(8))]
+
+
+# ------------------------------------------------------------------ tensors
+
+
+def test_a_tensor_with_a_history_is_refused():
+    class Products(Pids):
+        def __getitem__(self, i):
+            return ft.ones(2, requires_grad=True) * 2
+
+    iterator = iter(DataLoader(Products(), num_workers=1))
+    with pytest.raises(RuntimeError, match="Cowardly refusing to serialize non-leaf tensor"):
+        next(iterator)
+
+
+def test_views_of_a_large_tensor_go_without_the_rest_and_stay_views_of_one():
+    rows = ft.arange(100_000.0)
+    with Parcel([rows[5:9], rows[40:100:7], rows[50_000:50_006].view(2, 3).t()], batch=True) as parcel:
+        assert parcel.total < 1000
+    with Parcel([rows[5:9], rows[8:12]], batch=True) as parcel:
+        assert parcel.total == 400_000
+
+    class Views(Pids):
+        def __getitem__(self, i):
+            return [
+                (rows[5:9], rows[7:12]),
+                (rows[40:100:7], rows[50_000:50_006].view(2, 3).t()),
+                (rows[3], rows[:1]),
+                (rows[4:4], rows[8:9].expand(3)),
+                (rows[5:9].view(ft.int32), rows[:3].to(ft.float64).view(ft.float32)),
+                (rows[2:3], rows),
+                (rows[2:4], ft.empty(3, device="meta")),
+            ][i]
+
+    pairs = list(DataLoader(Views(), batch_size=None, num_workers=1, sampler=range(7)))
+    for got, want in zip(pairs, map(Views().__getitem__, range(7)), strict=True):
+        for a, b in zip(got, want):
+            assert a.dtype is b.dtype and a.stride() == b.stride() and a.device == b.device
+            assert a.shape == b.shape and (a.is_meta or a.tolist() == b.tolist())
+    pairs[0][0].add_(1)
+    assert pairs[0][1].tolist() == [8, 9, 9, 10, 11] and rows[7] == 7
+    pairs[5][1][2] = 9
+    assert pairs[5][0].item() == 9
+
+
+def test_batches_of_subclasses_and_of_sparse_tensors():
+    class Own(ft.Tensor):
+        pass
+
+    assert type(ft.utils.data.default_collate([ft.ones(2).as_subclass(Own)] * 2)) is Own
+    (batch,) = DataLoader(ft.utils.data.TensorDataset(ft.ones(2).as_subclass(Own)), batch_size=2)
+    assert type(batch[0]) is Own
+    with pytest.raises(RuntimeError, match="^Batches of sparse tensors are not currently supported"):
+        ft.utils.data.default_collate([ft.eye(2).to_sparse()] * 2)
+
+
+def test_an_error_comes_after_the_batches_before_it_under_prefetch():
+    batches, seen = iter(prefetch_to_device(DataLoader([1, 2, "x", 4], collate_fn=lambda b: b[0] + 1), 3)), []
+    with pytest.raises(TypeError):
+        for batch in batches:
+            seen.append(batch)
+    assert seen == [2, 3]

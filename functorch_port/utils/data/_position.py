@@ -72,11 +72,12 @@ class Position:
         now, iterator = RandomState(self._generators()), self._iterator()
         if self._goes_on is not None:  # not resumed yet
             began, count, now = self._goes_on
-        elif iterator is None or self._began is None or (iterator._ended and not iterator._num_ahead):
+        elif iterator is None or self._began is None or (iterator._ended and iterator._num_ahead is None):
             return {"began": None, "batches": 0, "now": now.plain()}
         else:
-            began, count = self._began, iterator._num_yielded + iterator._num_failed - iterator._num_ahead
-            if iterator._num_ahead and not self._loader.num_workers:
+            ahead = iterator._num_ahead or 0
+            began, count = self._began, iterator._num_yielded + iterator._num_failed - ahead
+            if ahead and not self._loader.num_workers:
                 raise NotImplementedError(
                     "the position of a DataLoader(num_workers=0) under prefetch_to_device cannot be saved within a "
                     "pass, as loading ahead may have drawn random numbers in this process; use num_workers=1"

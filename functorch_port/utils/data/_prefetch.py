@@ -47,19 +47,24 @@ class prefetch_to_device:
         return len(self.loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
-        batches, ahead = iter(self.loader), deque[Any]()
-        move = self._mover()
-        try:
-            for batch in batches:
-                ahead.append(tree_map_only(Tensor, move, batch))
-                if len(ahead) > self.size:
-                    _note(batches, len(ahead) - 1)
-                    yield ahead.popleft()
-            while ahead:
-                _note(batches, len(ahead) - 1)
-                yield ahead.popleft()
-        finally:
-            _note(batches, len(ahead))
+        batches, ahead = iter(self.loader), deque[tuple[Any, Exception | None]]()
+        move, over = self._mover(), False
+        while True:
+            while not over and len(ahead) <= self.size:
+                try:
+                    ahead.append((tree_map_only(Tensor, move, next(batches)), None))
+                except StopIteration:
+                    over = True
+                except Exception as error:  # in place of its batch, after those before it
+                    ahead.append((None, error))
+                    over = True
+            _note(batches, len(ahead) - 1 if ahead else None)
+            if not ahead:
+                return
+            batch, failure = ahead.popleft()
+            if failure is not None:
+                raise failure
+            yield batch
 
     def _mover(self) -> Callable[[Tensor], Tensor]:
         if callable(self.device):
@@ -69,7 +74,7 @@ class prefetch_to_device:
         return lambda tensor: tensor.to(self.device, non_blocking=True)  # type: ignore[attr-defined]
 
 
-def _note(batches: Any, count: int) -> None:
-    """Tell the iterator of a `DataLoader` how many of its batches have not been given out."""
+def _note(batches: Any, count: int | None) -> None:
+    """Tell the iterator of a `DataLoader` how many of its batches have not been given out; None after the last."""
     if hasattr(batches, "_num_ahead"):
         batches._num_ahead = count

@@ -332,7 +332,9 @@ class _BaseDataLoaderIter:
 
     def _reset(self, loader: DataLoader) -> None:
         self._sampler_iter = iter(self._index_sampler)
-        self._num_yielded = self._num_failed = self._num_ahead = 0
+        self._num_yielded = self._num_failed = 0
+        #: batches that `prefetch_to_device` has not given out; None if it takes none, or has given out all
+        self._num_ahead: int | None = None
         self._ended = False
         self._announced = loader._IterableDataset_len_called
 
@@ -575,8 +577,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             try:
                 message = made()
             except BaseException as error:
-                text = f"a batch of a worker could not be unpickled ({type(error).__name__}): iterate over the DataLoader again"
-                self._break(RuntimeError(text), raises=False)
+                text = f"a batch of a worker could not be unpickled ({type(error).__name__})"
+                self._break(RuntimeError(f"{text}: iterate over the DataLoader again"), raises=False)
                 raise
             if message is Resume:
                 self._resuming -= 1

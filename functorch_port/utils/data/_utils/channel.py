@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import mmap
 import os
 import pickle
@@ -19,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -29,6 +31,7 @@ import numpy as np
 from functorch_port._array import executor
 from functorch_port._array.storage import Storage
 from functorch_port._random.generator import Generator, default_generator
+from functorch_port._tensor.copying import rebuild
 from functorch_port._tensor.tensor import Tensor
 
 __all__ = ["Channel", "Parcel"]
@@ -48,7 +51,8 @@ class Parcel:
 
     Args:
         value: the object.
-        leaves: refuse tensors with a history of autograd, which would lose it.
+        batch: whether it comes from a worker: tensors with a history of autograd, which would lose it, are refused, and
+            of a large tensor of which it has a small part, only that part goes.
 
     Attributes:
         data: the pickle without its arrays.
@@ -58,12 +62,11 @@ class Parcel:
         file: the descriptor of the memory that has them; None if they are few bytes, which ``data`` ends with.
     """
 
-    def __init__(self, value: Any, leaves: bool = False) -> None:
-        buffers: list[pickle.PickleBuffer] = []
-        out = io.BytesIO()
-        pickler = _Pickler(out, 5, buffer_callback=buffers.append)
-        pickler.leaves = leaves
-        pickler.dump(value)
+    def __init__(self, value: Any, batch: bool = False) -> None:
+        out, buffers, pickler = _pickled(value, batch)
+        shared = pickler.overlapping()
+        if shared:
+            out, buffers, pickler = _pickled(value, batch, shared)
         self.modules = list(pickler.modules)
         arrays = [buffer.raw() for buffer in buffers]
         self.sizes = [array.nbytes for array in arrays]
@@ -105,7 +108,7 @@ class Channel:
         return self.socket.fileno()
 
     def close(self) -> None:
-        """The other end then finds the end of the stream, even if the program has forked processes that have this one."""
+        """The other end then finds the end of the stream, even if a process that was forked from this one has it."""
         if self._owner == os.getpid():
             with contextlib.suppress(OSError):  # the other end has closed it
                 self.socket.shutdown(socket.SHUT_RDWR)
@@ -253,24 +256,30 @@ class _Pickler(cloudpickle.Pickler):
 
     Attributes:
         modules: whose classes and functions go by name, in the order in which they came.
-        leaves: whether tensors with a history are refused.
+        batch: see `Parcel`.
+        uncut: ids of the Storages that go as a whole.
     """
 
-    leaves = False
+    batch = False
+    uncut: frozenset[int] = frozenset()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.modules: dict[str, None] = {}
+        self._spans: dict[int, list[tuple[float, float]]] = {}
 
     def reducer_override(self, obj: Any) -> Any:
         if obj.__class__ is Storage:
+            self._spans.setdefault(id(obj), []).append((0, math.inf))
             value = obj.look()
             return (
                 (Storage, (value,))
                 if isinstance(value, jax.ShapeDtypeStruct)
                 else (_stored, (np.asarray(value),))
             )
-        if self.leaves and isinstance(obj, Tensor) and obj.requires_grad and not obj.is_leaf:
+        if self.batch and obj.__class__ is Tensor and obj._view is not None and not obj.requires_grad:
+            return self._part(obj) or super().reducer_override(obj)
+        if self.batch and isinstance(obj, Tensor) and obj.requires_grad and not obj.is_leaf:
             raise RuntimeError(
                 "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
                 "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor "
@@ -285,6 +294,42 @@ class _Pickler(cloudpickle.Pickler):
         elif isinstance(obj, ModuleType) and getattr(obj, "__file__", None) and _goes_by_name(obj.__name__):
             self.modules[obj.__name__] = None
         return super().reducer_override(obj)
+
+    def _part(self, tensor: Any) -> Any:
+        """A small view of a large Storage, without the rest of that; None for another tensor."""
+        cell, shape = tensor._storage, tuple(tensor.shape)
+        whole = cell.look()
+        if not isinstance(whole, np.ndarray | jax.Array) or whole.nbytes < _SHARED or 0 in shape:
+            return None
+        strides, offset = tensor._layout()
+        ends = [(length - 1) * stride for length, stride in zip(shape, strides)]
+        first, last = (offset + sum(end for end in ends if end * sign > 0) for sign in (-1, 1))
+        much = 2 * (last - first) >= whole.size
+        if much or id(cell) in self.uncut or tensor.element_size() != whole.itemsize:
+            return None
+        self._spans.setdefault(id(cell), []).append((first, last))
+        part = Storage(np.ascontiguousarray(np.asarray(whole).reshape(-1)[first : last + 1]))
+        view = shape, strides, offset - first, tensor.dtype, tensor._turned()
+        return rebuild, (Tensor, part, view, False, tensor._own_attributes())
+
+    def overlapping(self) -> frozenset[int]:
+        """Ids of the Storages of which parts have numbers in common, which must stay common."""
+        found = set()
+        for cell, spans in self._spans.items():
+            spans.sort()
+            if any(end >= begin for (_, end), (begin, _) in pairwise(spans)):
+                found.add(cell)
+        return frozenset(found)
+
+
+def _pickled(
+    value: Any, batch: bool, uncut: frozenset[int] = frozenset()
+) -> tuple[io.BytesIO, list[pickle.PickleBuffer], _Pickler]:
+    out, buffers = io.BytesIO(), list[pickle.PickleBuffer]()
+    pickler = _Pickler(out, 5, buffer_callback=buffers.append)
+    pickler.batch, pickler.uncut = batch, uncut
+    pickler.dump(value)
+    return out, buffers, pickler
 
 
 def _of_file(array: np.ndarray) -> Any:
@@ -317,12 +362,11 @@ def _stored(array: np.ndarray) -> Storage:
 
 def _goes_by_name(name: str | None) -> bool:
     """Whether another process finds what is in a module. If not, it goes by value."""
-    if name is None or name == "__main__":
+    if name is None or name == "__main__" or name not in sys.modules:
         return False
-    if _is_found(name, getattr(sys.modules.get(name), "__file__", None)):
+    if _is_found(name, getattr(sys.modules[name], "__file__", None)):
         return True
-    if name in sys.modules:
-        cloudpickle.register_pickle_by_value(sys.modules[name])
+    cloudpickle.register_pickle_by_value(sys.modules[name])
     return False
 
 
@@ -340,6 +384,6 @@ def _is_found(name: str, file: str | None) -> bool:
         with contextlib.suppress(Exception):
             spec = finder.find_spec(name, path)
         if spec is not None:
-            located = file is not None and spec.has_location and spec.origin is not None
-            return not located or os.path.abspath(spec.origin) == os.path.abspath(file)  # type: ignore[arg-type]
+            found = spec.origin if spec.has_location else None
+            return file is None or found is None or os.path.abspath(found) == os.path.abspath(file)
     return False

@@ -252,8 +252,8 @@ def _server(modules: Iterable[str]) -> _Server:
     global _current
     if _imports():
         raise RuntimeError(
-            "a module that has a dataset (or another part of a DataLoader with workers) iterates over such a DataLoader "
-            'where it is imported. Each worker would do that again: put it under `if __name__ == "__main__":`'
+            "a module with a part of a DataLoader, such as its dataset, iterates over one with workers when it is "
+            'imported. Each worker would do that again: put it under `if __name__ == "__main__":`'
         )
     with _making:
         while True:
@@ -373,7 +373,7 @@ def _work(descriptor: int, number: int, others: tuple[Any, ...]) -> None:
         work(Channel(socket.socket(fileno=descriptor)), number)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EOFError, BrokenPipeError, ConnectionResetError):  # the loader has ended
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())

@@ -194,7 +194,7 @@ def compute_in_numpy() -> None:
 
 
 def work(channel: Channel, number: int) -> None:
-    """Serve a loader until it closes the channel, which ends the process.
+    """Serve a loader until it closes the channel, which ends the process, when a sample that it loads is ready.
 
     The loader sends `Surroundings`, a `Job`, and then ``(task, index)`` or `Resume`. It gets ``(task, batch)``, with a
     `Failure` or `Ended` in place of a batch, and `Resume` when a new pass has started.
@@ -287,7 +287,7 @@ def leave(code: int) -> NoReturn:
 
 def _send(channel: Channel, task: int, result: Any, number: int) -> None:
     try:
-        with Parcel((task, result), leaves=True) as parcel:
+        with Parcel((task, result), batch=True) as parcel:
             channel.send(parcel)
     except (BrokenPipeError, ConnectionResetError):
         leave(0)
