@@ -27,6 +27,7 @@ __all__ = [
     "SymSize",
     "Symbols",
     "as_index",
+    "is_one",
     "is_same_size",
     "plain_dim",
     "size_key",
@@ -152,6 +153,16 @@ def plain_dim(number: Any) -> Any:
 def is_same_size(a: Any, b: Any) -> bool:
     """Whether two numbers are equal for all values of the symbols. Unlike ``==`` it makes no program depend on them."""
     return bool(plain_dim(a) == plain_dim(b))
+
+
+def is_one(size: Any) -> bool:
+    """Whether a size is 1. One that is not known counts as larger, which a guard compares at each call.
+
+    Raises:
+        Exception: JAX's, for an exported program, which has no guards.
+    """
+    symbols = None if size.__class__ is int or not is_symbolic_dim(size) else _of_scope.get(size.scope)
+    return bool(size == 1) if symbols is None or symbols.may_branch else bool(0 < size < 2)
 
 
 def _arithmetic(name: str, swap: bool = False) -> Callable[[SymSize, Any], Any]:

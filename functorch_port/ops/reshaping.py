@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._array import tracing
-from .._array.sizes import as_index, plain_dim
+from .._array.sizes import as_index, is_one, plain_dim
 from .._base import dtypes, strides
 from .._base.tuning import tuning
 from .._run import bind
@@ -226,8 +226,7 @@ def squeeze_node(static: dict[str, Any]) -> str:
 def squeeze(input: TensorOnly, dim: int | tuple[int, ...] | None = None):
     """Remove all dimensions of size 1, or those in ``dim``."""
     dims = range(input.ndim) if dim is None else () if dim == () else wrap_dims(dim, input.ndim)
-    # where a size is not known, JAX says False to ``== 1``, and refuses these if it may be 1
-    return lax.squeeze(input, [d for d in dims if 0 < input.shape[d] < 2])
+    return lax.squeeze(input, [d for d in dims if is_one(input.shape[d])])
 
 
 @op(view=True)
