@@ -12,6 +12,7 @@ import builtins
 import difflib
 import dis
 import importlib
+import importlib.util
 import io
 import multiprocessing.spawn
 import os
@@ -237,6 +238,9 @@ class _Explain:
 
 def _missing(module: ModuleType, name: str) -> str:
     owner = _called(module.__name__)
+    if hasattr(module, "__path__") and not _is_hidden(f"{owner}.{name}"):
+        if importlib.util.find_spec(f"{module.__name__}.{name}") is not None:
+            return f"{owner}.{name} is a module that has not been imported: import {owner}.{name}"
     root = owner.partition(".")[0]
     elsewhere = [
         f"{alias}.{name}"

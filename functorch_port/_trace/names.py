@@ -11,7 +11,7 @@ from .._array.storage import Storage
 from .._base import alive
 from .._random.generator import default_generator
 from .._tensor.tensor import Tensor
-from .stateful import kind_of, kinds
+from .stateful import fields_of, kind_of, kinds
 
 __all__ = ["closures", "name_cells", "owner_of", "variable_of", "variables_cells"]
 
@@ -87,7 +87,7 @@ def variable_of(fn: Callable[..., Any], value: Any) -> str | None:
     except (TypeError, ValueError):
         return None
     owner = found.pop("self", None)
-    found |= getattr(owner, "__dict__", {})
+    found |= fields_of(owner) or {}
     return next((name for name, one in found.items() if one is value), None)
 
 

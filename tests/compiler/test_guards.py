@@ -911,6 +911,23 @@ def test_attributes_of_a_module_that_are_not_read_may_change():
     assert ft.allclose(run(x), net(x)) and run.traces == 2
 
 
+def test_attributes_of_a_self_that_are_not_read_may_change():
+    class Trainer:
+        def __init__(self):
+            self.model, self.losses = ft.nn.Linear(2, 2), []
+            self.update = ft.compile(self.update)
+
+        def update(self, x):
+            return self.model(x).sum()
+
+    trainer = Trainer()
+    for _ in range(3):
+        trainer.losses.append(trainer.update(ft.ones(1, 2)))
+    trainer.note = "something else"
+    trainer.update(ft.ones(1, 2))
+    assert trainer.update.traces == 1
+
+
 def test_explain_names_the_values():
     holder = Counter()
     holder.calls = 2.5

@@ -34,6 +34,7 @@ def test_imports_are_this_packages_own_modules():
 WAY = "FUNCTORCH_PORT_VISION=installed"
 MISSING = {
     "torchvision.no_such_name": ("AttributeError", "torchvision.no_such_name", WAY),
+    "torchvision.transforms.v2": ("AttributeError", "import torchvision.transforms.v2"),
     "torchvision.ops.nmss": ("AttributeError", "torchvision.ops.nmss", "Close: torchvision.ops.nms", WAY),
     "from torchvision.models import resnet19": (
         "ImportError",

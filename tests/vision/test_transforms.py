@@ -110,6 +110,33 @@ def test_the_same_seed_gives_the_same_images(name: str, kind: str) -> None:
                 assert (name, text.replace("functorch_port.Tensor", "torch.Tensor")) == error
 
 
+#: one for each way to draw; the others draw in one of these
+DRAWS = [
+    "RandomResizedCrop", "RandomVerticalFlip", "RandomRotation", "RandomAffine", "ElasticTransform", "ColorJitter",
+    "GaussianBlur", "RandomApply", "AutoAugment", "RandAugment", "TrivialAugmentWide", "RandomErasing",
+    "RandomErasing random", "ToTensor",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_the_same_seed_gives_the_same_images_with_a_default_of_float64(name: str) -> None:
+    kind = "floats" if "Erasing" in name else "pil"
+    wanted, made = CASES[name](theirs), CASES[name](ours)
+    for library in (torch, ft):
+        library.set_default_dtype(library.float64)
+    try:
+        for number in range(4):
+            expected, found = both(wanted, made, kind, number)
+            compare(found, expected)
+    finally:
+        for library in (torch, ft):
+            library.set_default_dtype(library.float32)
+
+
+def test_a_range_from_zero_is_written_as_in_torchvision() -> None:
+    assert repr(ours.RandomAffine(0, shear=0)) == repr(theirs.RandomAffine(0, shear=0))
+
+
 @pytest.mark.parametrize("kind", ["pil", "bytes"])
 def test_augmix(kind: str) -> None:
     # a sum that is cut off to bytes: where it is a whole number, rounding decides

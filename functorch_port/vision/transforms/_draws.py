@@ -25,7 +25,7 @@ def _drawn(kind: str, dtype: Any, **params: Any) -> Any:
 
 def uniform(low: float, high: float) -> float:
     """A number between two, as of ``torch.empty(1).uniform_(low, high)``."""
-    return float(_drawn("uniform", dtypes.float32, low=low, high=high))
+    return float(_drawn("uniform", dtypes.get_default_dtype(), low=low, high=high))
 
 
 def integer(low: int, high: int) -> int:
@@ -35,4 +35,4 @@ def integer(low: int, high: int) -> int:
 
 def chance(p: float) -> bool:
     """True with probability ``p``, as of ``torch.rand(1) < p``."""
-    return float(_drawn("uniform", dtypes.float32)) < p
+    return float(_drawn("uniform", dtypes.get_default_dtype())) < p

@@ -177,7 +177,7 @@ class RandomErasing(Module):
             if not (height < rows and width < columns):
                 continue
             if value is None:
-                what = torch.empty(channels, height, width).normal_()
+                what = torch.empty(channels, height, width, dtype=torch.float32).normal_()
             else:
                 what = torch.tensor(value)[:, None, None]
             return integer(0, rows - height + 1), integer(0, columns - width + 1), height, width, what

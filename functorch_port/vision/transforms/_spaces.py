@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from functorch_port._base import dtypes
+
 from . import functional as F
 
 __all__ = ["SIGNED", "AUTO", "MIX", "RAND", "WIDE", "apply", "magnitudes"]
@@ -55,27 +57,29 @@ MIX = _space(
 )
 
 
-def _line(first: float, last: float, bins: int) -> list[float]:
+def _line(first: float, last: float, bins: int, number: type[np.floating]) -> list[float]:
     """``torch.linspace`` with the rounding of PyTorch's kernel for a CPU, which multiplies and adds at once."""
-    start, end = np.float64(np.float32(first)), np.float64(np.float32(last))
-    step = np.float64((np.float32(last) - np.float32(first)) / np.float32(bins - 1))
+    start, end = np.longdouble(number(first)), np.longdouble(number(last))
+    step = np.longdouble((number(last) - number(first)) / number(bins - 1))
     i = np.arange(bins)
     values = np.where(i < bins // 2, start + step * i, end - step * (bins - 1 - i))
-    return values.astype(np.float32).tolist()
+    return values.astype(number).tolist()
 
 
 @functools.lru_cache(1024)
-def _steps(name: str, most: Any, bins: int, height: int, width: int) -> list[float] | None:
+def _steps(
+    name: str, most: Any, bins: int, height: int, width: int, number: type[np.floating]
+) -> list[float] | None:
     if name == "Solarize":
-        return _line(most, 0.0, bins)
+        return _line(most, 0.0, bins, number)
     if name == "Posterize":
         first, fewer = most
-        return (first - np.rint(np.arange(bins, dtype=np.float32) / np.float32((bins - 1) / fewer))).tolist()
+        return (first - np.rint(np.arange(bins, dtype=number) / number((bins - 1) / fewer))).tolist()
     if most is None:
         return None
     if isinstance(most, tuple):
         most = most[1] * (width if name == "TranslateX" else height)
-    return _line(0.0, most, bins)
+    return _line(0.0, most, bins, number)
 
 
 def magnitudes(space: Space, name: str, bins: int, size: tuple[int, int]) -> list[float] | None:
@@ -87,7 +91,8 @@ def magnitudes(space: Space, name: str, bins: int, size: tuple[int, int]) -> lis
         bins: how many.
         size: height and width of the image.
     """
-    return _steps(name, space[name], bins, *size)
+    number = np.float64 if dtypes.get_default_dtype() is dtypes.float64 else np.float32
+    return _steps(name, space[name], bins, *size, number)
 
 
 def _affine(**changed: Any) -> Callable[..., Any]:

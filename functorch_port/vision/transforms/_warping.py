@@ -24,7 +24,7 @@ def range_of_angles(x: Any, name: str, lengths: tuple[int, ...] = (2,)) -> list[
     if isinstance(x, numbers.Number):
         if x < 0:
             raise ValueError(f"If {name} is a single number, it must be positive.")
-        return [-float(x), float(x)]  # type: ignore[arg-type]
+        return [float(-x), float(x)]  # type: ignore[arg-type]
     _check_sequence(x, name, lengths)
     return [float(d) for d in x]
 
