@@ -12,6 +12,8 @@ import functools
 import sys
 import threading
 import time
+import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -253,16 +255,20 @@ class profile:
     def run_compiled(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a compiled function, whose results and state are waited for."""
         start = time.perf_counter()
+        ran: list[Any] = []
         try:
             out = self._apart(compiled, *args, **kwargs)
+            ran = compiled.programs()[:1]
             waited_for([t for t in jax.tree.leaves(out, is_leaf=_is_tensor) if _is_tensor(t)])
-            for program in compiled.programs()[:1]:
+            for program in ran:
                 jax.block_until_ready([cell.look() for cell in program.inputs.donated])
             return out
         finally:
             owner = getattr(compiled._fn, "__self__", None)  # of a module that was compiled
             name = compiled.__qualname__ if owner is None else type(owner).__name__
-            self.note(f"Torch-Compiled Region: {name}", start)
+            event = self.note(f"Torch-Compiled Region: {name}", start)
+            if self.with_flops and ran:
+                event.counted = ran[0].executable, None
 
     def _apart(self, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """A call of which nothing is noted."""
@@ -367,7 +373,7 @@ def address(array: Any) -> Any:
 
 
 #: a plan, and shapes and dtypes of its arguments; None for what has no product
-Counted = tuple[Any, Sequence[Any]] | None
+Counted = tuple[Any, list[Any] | None] | None
 
 
 def _op_and_kinds(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Counted:
@@ -381,7 +387,8 @@ def _op_and_kinds(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cou
 def _node_and_kinds(node: Any, grads: Any) -> Counted:
     found = node.pullback()
     if found is None:
-        return None
+        stage = getattr(node, "stage", None)  # of a compiled function
+        return None if stage is None else (stage, None)
     source, values = found
     holes = tuple([g is None for g in grads])
     mask = source.reached(node.mask, holes, values)
@@ -393,8 +400,10 @@ def _kinds(values: Sequence[Any]) -> list[Any]:
     return [aval_of(v) if hasattr(v, "dtype") else v for v in values]
 
 
-def _flops(plan: Any, kinds: Sequence[Any]) -> int:
-    """Operations of a plan for such arguments."""
+def _flops(plan: Any, kinds: Sequence[Any] | None) -> int:
+    """Operations of a plan for such arguments, or of a compiled function's program or its backward pass."""
+    if kinds is None:
+        return _flops_of_program(plan)
     key = plan, avals_of(kinds)
     if key not in _known:
         with tracing.x64():
@@ -402,6 +411,17 @@ def _flops(plan: Any, kinds: Sequence[Any]) -> int:
     return _known[key]
 
 
+def _flops_of_program(program: Any) -> int:
+    if program not in _of_programs:
+        try:
+            _of_programs[program] = flops.by_scope(program.jaxpr).total()
+        except NotImplementedError as error:
+            warnings.warn(f"{error}: those of a compiled function are missing", stacklevel=4)
+            _of_programs[program] = 0
+    return _of_programs[program]
+
+
+_of_programs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _known: Bounded[Any, int] = Bounded(tuning.cached_plans)
 
 

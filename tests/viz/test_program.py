@@ -111,6 +111,8 @@ def test_summary() -> None:
     text = str(found)
     assert "Conv2d (conv)" in text and f"{first:,}" in text
     assert "Conv2d" not in str(viz.summary(model, ft.ones(2, 3, 8, 8), depth=1))
+    compiled, named = viz.summary(ft.compile(model), ft.ones(2, 3, 8, 8)), {"x": ft.ones(2, 3, 8, 8)}
+    assert compiled.total_flops == viz.summary(model, named).total_flops == found.total_flops
 
 
 def test_summary_beside_torchinfo() -> None:
