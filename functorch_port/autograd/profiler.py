@@ -147,18 +147,23 @@ class profile:
         self.profile_memory, self.with_stack = profile_memory, with_stack
         self.function_events: EventList | None = None
         self._noted: list[FunctionEvent] = []
+        self._thread = threading.get_ident()
 
     def __enter__(self) -> profile:
         if self.enabled:
             if watch.state.profile is not None:
                 raise RuntimeError("Profiler is already enabled on this thread.")
             watch.begin()
-            watch.state.profile = self
+            watch.state.profile, self._thread = self, threading.get_ident()
             self._began, self._base = time.perf_counter(), time.time_ns()
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self.enabled:
+            if self._thread != threading.get_ident():
+                raise RuntimeError(
+                    "a profile is stopped by the thread that started it, and this is another one"
+                )
             watch.state.profile = None
             for event in self._noted:  # now, as it would be a part of the times
                 if event.counted is not None:
@@ -265,7 +270,7 @@ class profile:
             return out
         finally:
             owner = getattr(compiled._fn, "__self__", None)  # of a module that was compiled
-            name = compiled.__qualname__ if owner is None else type(owner).__name__
+            name = type(owner).__name__ if owner is not None else _name_of(compiled._fn)
             event = self.note(f"Torch-Compiled Region: {name}", start)
             if self.with_flops and ran:
                 event.counted = ran[0].executable, None
@@ -382,6 +387,12 @@ def _op_and_kinds(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cou
         return None if plan.eager else (plan, _kinds([a._look() if _is_tensor(a) else a for a in dyn]))
     except Exception:  # the operation raises it itself, or is another one on sparse tensors
         return None
+
+
+def _name_of(fn: Any) -> str:
+    """A function's name; that of a `functools.partial` is the function's, and other objects have their class's."""
+    fn = fn.func if isinstance(fn, functools.partial) else fn
+    return getattr(fn, "__qualname__", type(fn).__name__)
 
 
 def _node_and_kinds(node: Any, grads: Any) -> Counted:
