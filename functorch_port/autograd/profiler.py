@@ -260,10 +260,10 @@ class profile:
     def run_compiled(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a compiled function, whose results and state are waited for."""
         start = time.perf_counter()
-        ran: list[Any] = []
+        before, ran = _calls(compiled), []
         try:
             out = self._apart(compiled, *args, **kwargs)
-            ran = compiled.programs()[:1]
+            ran = [program for program, calls in _calls(compiled).items() if calls != before.get(program, 0)]
             waited_for([t for t in jax.tree.leaves(out, is_leaf=_is_tensor) if _is_tensor(t)])
             for program in ran:
                 jax.block_until_ready([cell.look() for cell in program.inputs.donated])
@@ -273,7 +273,7 @@ class profile:
             name = type(owner).__name__ if owner is not None else _name_of(compiled._fn)
             event = self.note(f"Torch-Compiled Region: {name}", start)
             if self.with_flops and ran:
-                event.counted = ran[0].executable, None
+                event.counted = [program.executable for program in ran], None
 
     def _apart(self, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """A call of which nothing is noted."""
@@ -389,6 +389,16 @@ def _op_and_kinds(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cou
         return None
 
 
+def _calls(compiled: Any) -> dict[Any, int]:
+    """How often a compiled function's programs have run, those of `functional_call` among them."""
+    own = [compiled, *compiled._standing.values()]
+    return {
+        program: program.calls + (0 if program.quick is None else program.quick.calls)
+        for one in own
+        for program in one.programs()
+    }
+
+
 def _name_of(fn: Any) -> str:
     """A function's name; that of a `functools.partial` is the function's, and other objects have their class's."""
     fn = fn.func if isinstance(fn, functools.partial) else fn
@@ -399,7 +409,7 @@ def _node_and_kinds(node: Any, grads: Any) -> Counted:
     found = node.pullback()
     if found is None:
         stage = getattr(node, "stage", None)  # of a compiled function
-        return None if stage is None else (stage, None)
+        return None if stage is None else ([stage], None)
     source, values = found
     holes = tuple([g is None for g in grads])
     mask = source.reached(node.mask, holes, values)
@@ -412,9 +422,9 @@ def _kinds(values: Sequence[Any]) -> list[Any]:
 
 
 def _flops(plan: Any, kinds: Sequence[Any] | None) -> int:
-    """Operations of a plan for such arguments, or of a compiled function's program or its backward pass."""
+    """Operations of a plan for such arguments; or of a list of programs, of compiled functions or backward passes."""
     if kinds is None:
-        return _flops_of_program(plan)
+        return sum(map(_flops_of_program, plan))
     key = plan, avals_of(kinds)
     if key not in _known:
         with tracing.x64():

@@ -260,6 +260,9 @@ def test_flops_of_compiled_functions() -> None:
     with ft.profiler.profile(with_flops=True) as prof:
         forward(x)
     assert [event.flops for event in prof.key_averages()] == [2 * 3 * 4 * 5]
+    with FlopCounterMode(display=False) as counter:  # a program of its own, not the one that ran last
+        ft.func.functional_call(forward, dict(layer.named_parameters()), (ft.ones(7, 4),))
+    assert counter.get_total_flops() == 2 * 7 * 4 * 5
     with FlopCounterMode(display=False) as counter:
         with pytest.raises(RuntimeError, match="already enabled"), FlopCounterMode():
             pass
