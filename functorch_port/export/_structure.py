@@ -66,7 +66,9 @@ def flattened(tree: Any, refuse: Callable[[Any], Exception]) -> tuple[list[tuple
 
 def ordered(tree: Any, structure: Structure) -> Any:
     """The tree, its dicts with their keys in the order that they have in a structure."""
-    kind, context, nodes = structure if structure != LEAF else (None, None, ())
+    if structure == LEAF:
+        return tree
+    kind, context, nodes = structure
     if kind == "dict" and type(tree) is dict and set(tree) == set(context):
         return {key: ordered(tree[key], node) for key, node in zip(context, nodes, strict=True)}
     if kind in ("tuple", "list") and type(tree) in (tuple, list) and len(tree) == len(nodes):
