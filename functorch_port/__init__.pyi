@@ -1819,14 +1819,12 @@ def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     """The layers of `nn.LSTM` with weights given as a list."""
 
 def lstm_cell(
-    input: Tensor | _Number,
-    hx: Sequence[Tensor | _Number],
-    w_ih: Tensor | _Number,
-    w_hh: Tensor | _Number,
-    b_ih: Tensor | _Number | None = None,
-    b_hh: Tensor | _Number | None = None,
-    *,
-    out: Sequence[Tensor] | None = None,
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """One step of an LSTM layer: (output, cell state)."""
 

@@ -75,14 +75,18 @@ def _product(eqn: Any) -> int:
 
 def _convolution(eqn: Any) -> int:
     """For each position of the result the whole kernel; or for each position of the first operand, if these are fewer:
-    then the result is larger because of zeros around or between its elements, as in a transposed convolution.
+    then the result is larger because of zeros around or between its elements, as in a transposed convolution. In the
+    gradient of a kernel these are what the result and the "kernel" are in the others.
     """
     numbers = eqn.params["dimension_numbers"]
     left, right, out = (v.aval.shape for v in (*eqn.invars, eqn.outvars[0]))
-    each = math.prod(right) // right[numbers.rhs_spec[0]]
-    batch, features, *places = (out[d] for d in numbers.out_spec)
-    positions = min(math.prod(places), math.prod(left[d] for d in numbers.lhs_spec[2:]))
-    return 2 * batch * features * positions * each
+    size = lambda shape, spec: math.prod(shape[d] for d in spec[2:])
+    of_left, of_right = size(left, numbers.lhs_spec), size(right, numbers.rhs_spec)
+    places = size(out, numbers.out_spec)
+    if numbers.lhs_spec[0]:  # its batch is what others have as features
+        of_left, of_right = places, min(of_left, of_right)
+    channels = out[numbers.out_spec[0]] * out[numbers.out_spec[1]] * right[numbers.rhs_spec[1]]
+    return 2 * channels * min(places, of_left) * of_right
 
 
 _WRAPPED = re.compile(r"\w+\((.*)\)")

@@ -56,7 +56,10 @@ _LOWER = _names(
     """
 )
 _LOWER_ACCELERATOR = _LOWER | _names(
-    "addmv addr bilinear dot gru_cell lstm_cell mv recurrent_layer rnn_relu_cell rnn_tanh_cell vdot"
+    """
+    addmv addr bilinear dot gru_cell lstm_gates lstm_output lstm_state mv recurrent_layer rnn_relu_cell
+    rnn_tanh_cell vdot
+    """
 )
 
 _LOSSES = _names(

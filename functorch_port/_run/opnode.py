@@ -12,7 +12,7 @@ from .._array import executor, tracing
 from .._array.value import computed
 from .._base import scopes
 from .._tensor import grad_mode, saved
-from .._tensor.node import FREED, Edge, Node, accumulator
+from .._tensor.node import FREED, AccumulateGrad, Edge, Node, accumulator
 from .._tensor.node import _sequence as _sequence
 from .._tensor.plan import Plan, Saved
 from .._tensor.pullback import Pullback
@@ -66,13 +66,15 @@ class OpNode(Node):
             wrap(v) if edge is None else with_history(v, edge)
             for v, edge in zip(computed(values), self.edges, strict=True)
         ]
+        start = next(_sequence)
         with grad_mode.enable_grad():
-            last = parts(**plan.named(inputs)).grad_fn  # type: ignore[misc]
+            made = parts(**plan.named(inputs))
+        last = (made[0] if type(made) in MANY else made)._grad_fn
         self.plan, self.mask, self.edges, self.values = last.plan, last.mask, last.edges, last.values
         self.kept = last.kept
-        inner = [edge[0] for edge in self.edges if edge is not None]
-        for node in inner:
-            node.seq = self.seq - 1  # younger than what it came from, older than what is made of it
+        inner = _since(start, self)
+        for i, node in enumerate(inner, 1):
+            node.seq = self.seq - i  # younger than what they came from, older than what is made of them
         for node in (self, *inner) if freed else ():
             node.release()
 
@@ -218,6 +220,18 @@ class OpNode(Node):
         for (i, transposed), value in zip(order, changed, strict=True):
             mixed[i] = value.T if transposed and value is not None else value
         return mixed
+
+
+def _since(start: int, last: Node) -> list[Node]:
+    """The nodes after ``start`` that lead to one, the youngest first."""
+    found: set[Node] = set()
+    stack = [last]
+    while stack:
+        targets = {edge[0] for edge in stack.pop().edges if edge is not None}
+        new = {t for t in targets - found if t.seq > start and not isinstance(t, AccumulateGrad)}
+        found |= new
+        stack += new
+    return sorted(found, key=lambda node: -node.seq)
 
 
 @functools.cache

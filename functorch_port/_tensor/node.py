@@ -18,8 +18,8 @@ __all__ = ["AccumulateGrad", "Edge", "Node", "RemovableHandle"]
 #: (node, output number), or None where no gradient flows
 Edge = tuple["Node", int] | None
 
-#: steps of two leave room for a node between two others
-_sequence = itertools.count(step=2)
+#: steps leave room for nodes between two others
+_sequence = itertools.count(step=16)
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have "

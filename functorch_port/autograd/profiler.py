@@ -12,6 +12,8 @@ import functools
 import sys
 import threading
 import time
+import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -145,18 +147,23 @@ class profile:
         self.profile_memory, self.with_stack = profile_memory, with_stack
         self.function_events: EventList | None = None
         self._noted: list[FunctionEvent] = []
+        self._thread = threading.get_ident()
 
     def __enter__(self) -> profile:
         if self.enabled:
             if watch.state.profile is not None:
                 raise RuntimeError("Profiler is already enabled on this thread.")
             watch.begin()
-            watch.state.profile = self
+            watch.state.profile, self._thread = self, threading.get_ident()
             self._began, self._base = time.perf_counter(), time.time_ns()
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self.enabled:
+            if self._thread != threading.get_ident():
+                raise RuntimeError(
+                    "a profile is stopped by the thread that started it, and this is another one"
+                )
             watch.state.profile = None
             for event in self._noted:  # now, as it would be a part of the times
                 if event.counted is not None:
@@ -253,16 +260,20 @@ class profile:
     def run_compiled(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a compiled function, whose results and state are waited for."""
         start = time.perf_counter()
+        before, ran = _calls(compiled), []
         try:
             out = self._apart(compiled, *args, **kwargs)
+            ran = [program for program, calls in _calls(compiled).items() if calls != before.get(program, 0)]
             waited_for([t for t in jax.tree.leaves(out, is_leaf=_is_tensor) if _is_tensor(t)])
-            for program in compiled.programs()[:1]:
+            for program in ran:
                 jax.block_until_ready([cell.look() for cell in program.inputs.donated])
             return out
         finally:
             owner = getattr(compiled._fn, "__self__", None)  # of a module that was compiled
-            name = compiled.__qualname__ if owner is None else type(owner).__name__
-            self.note(f"Torch-Compiled Region: {name}", start)
+            name = type(owner).__name__ if owner is not None else _name_of(compiled._fn)
+            event = self.note(f"Torch-Compiled Region: {name}", start)
+            if self.with_flops and ran:
+                event.counted = [program.executable for program in ran], None
 
     def _apart(self, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """A call of which nothing is noted."""
@@ -367,7 +378,7 @@ def address(array: Any) -> Any:
 
 
 #: a plan, and shapes and dtypes of its arguments; None for what has no product
-Counted = tuple[Any, Sequence[Any]] | None
+Counted = tuple[Any, list[Any] | None] | None
 
 
 def _op_and_kinds(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Counted:
@@ -378,10 +389,27 @@ def _op_and_kinds(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cou
         return None
 
 
+def _calls(compiled: Any) -> dict[Any, int]:
+    """How often a compiled function's programs have run, those of `functional_call` among them."""
+    own = [compiled, *compiled._standing.values()]
+    return {
+        program: program.calls + (0 if program.quick is None else program.quick.calls)
+        for one in own
+        for program in one.programs()
+    }
+
+
+def _name_of(fn: Any) -> str:
+    """A function's name; that of a `functools.partial` is the function's, and other objects have their class's."""
+    fn = fn.func if isinstance(fn, functools.partial) else fn
+    return getattr(fn, "__qualname__", type(fn).__name__)
+
+
 def _node_and_kinds(node: Any, grads: Any) -> Counted:
     found = node.pullback()
     if found is None:
-        return None
+        stage = getattr(node, "stage", None)  # of a compiled function
+        return None if stage is None else ([stage], None)
     source, values = found
     holes = tuple([g is None for g in grads])
     mask = source.reached(node.mask, holes, values)
@@ -393,8 +421,10 @@ def _kinds(values: Sequence[Any]) -> list[Any]:
     return [aval_of(v) if hasattr(v, "dtype") else v for v in values]
 
 
-def _flops(plan: Any, kinds: Sequence[Any]) -> int:
-    """Operations of a plan for such arguments."""
+def _flops(plan: Any, kinds: Sequence[Any] | None) -> int:
+    """Operations of a plan for such arguments; or of a list of programs, of compiled functions or backward passes."""
+    if kinds is None:
+        return sum(map(_flops_of_program, plan))
     key = plan, avals_of(kinds)
     if key not in _known:
         with tracing.x64():
@@ -402,6 +432,17 @@ def _flops(plan: Any, kinds: Sequence[Any]) -> int:
     return _known[key]
 
 
+def _flops_of_program(program: Any) -> int:
+    if program not in _of_programs:
+        try:
+            _of_programs[program] = flops.by_scope(program.jaxpr).total()
+        except NotImplementedError as error:
+            warnings.warn(f"{error}: those of a compiled function are missing", stacklevel=4)
+            _of_programs[program] = 0
+    return _of_programs[program]
+
+
+_of_programs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _known: Bounded[Any, int] = Bounded(tuning.cached_plans)
 
 

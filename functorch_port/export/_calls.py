@@ -7,7 +7,7 @@ from typing import Any
 
 from .._tensor.tensor import Tensor
 from ._signature import Input, Range, Size, shape_text, size_text
-from ._structure import Structure, flattened, shown, unknown_input
+from ._structure import Structure, flattened, ordered, shown, unknown_input
 
 __all__ = ["checked", "mismatch"]
 
@@ -26,7 +26,10 @@ def checked(
         raise ValueError(
             f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but expected {keys}"
         )
-    pairs, found = flattened((args, {key: kwargs[key] for key in keys}), unknown_input)
+    given = args, {key: kwargs[key] for key in keys}
+    pairs, found = flattened(given, unknown_input)
+    if found != structure:
+        pairs, found = flattened(ordered(given, structure), unknown_input)
     if found != structure:
         raise ValueError(
             f"Trying to flatten user inputs with exported input tree spec: \n{_call(structure)}\nbut actually got "

@@ -13,7 +13,16 @@ from typing import Any
 
 from ..utils import _pytree
 
-__all__ = ["LEAF", "Structure", "flattened", "register_dataclass", "shown", "unflattened", "unknown_input"]
+__all__ = [
+    "LEAF",
+    "Structure",
+    "flattened",
+    "ordered",
+    "register_dataclass",
+    "shown",
+    "unflattened",
+    "unknown_input",
+]
 
 LEAF = "*"
 Structure = Any
@@ -53,6 +62,18 @@ def flattened(tree: Any, refuse: Callable[[Any], Exception]) -> tuple[list[tuple
     """
     pairs, spec = _pytree.tree_flatten_with_path(tree)
     return [("_".join(map(_key, path)), leaf) for path, leaf in pairs], _described(spec, refuse)
+
+
+def ordered(tree: Any, structure: Structure) -> Any:
+    """The tree, its dicts with their keys in the order that they have in a structure."""
+    if structure == LEAF:
+        return tree
+    kind, context, nodes = structure
+    if kind == "dict" and type(tree) is dict and set(tree) == set(context):
+        return {key: ordered(tree[key], node) for key, node in zip(context, nodes, strict=True)}
+    if kind in ("tuple", "list") and type(tree) in (tuple, list) and len(tree) == len(nodes):
+        return type(tree)([ordered(child, node) for child, node in zip(tree, nodes, strict=True)])
+    return tree
 
 
 def unknown_input(kind: Any) -> Exception:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-__all__ = ["CELLS", "Cell", "Gates", "States", "cell_of"]
+__all__ = ["CELLS", "Cell", "Gates", "States", "cell_of", "sigmoid"]
 
 #: (N, size) each
 States = tuple[Any, ...]
@@ -48,7 +48,7 @@ class Cell(NamedTuple):
         return 2 * self.states + self.kept + 1
 
 
-def _sigmoid(x: Any) -> Any:
+def sigmoid(x: Any) -> Any:
     """The logistic function through tanh, which is faster on a CPU."""
     return 0.5 * jnp.tanh(0.5 * x) + 0.5
 
@@ -78,7 +78,7 @@ _RNN_RELU = Cell(
 
 def _lstm_step(x: Gates, p: Gates, states: States) -> tuple[States, Gates]:
     i, f, g, o = [a + b for a, b in zip(x, p, strict=True)]
-    i, f, g, o = _sigmoid(i), _sigmoid(f), jnp.tanh(g), _sigmoid(o)
+    i, f, g, o = sigmoid(i), sigmoid(f), jnp.tanh(g), sigmoid(o)
     c = f * states[1] + i * g
     return (o * jnp.tanh(c), c), (i, f, g, o)
 
@@ -103,7 +103,7 @@ _LSTM = Cell(4, _lstm_step, _lstm_slopes, _lstm_tangent, kept=4, states=2)
 
 
 def _gru_step(x: Gates, p: Gates, states: States) -> tuple[States, Gates]:
-    r, z = _sigmoid(x[0] + p[0]), _sigmoid(x[1] + p[1])
+    r, z = sigmoid(x[0] + p[0]), sigmoid(x[1] + p[1])
     n = jnp.tanh(x[2] + r * p[2])
     return (n + z * (states[0] - n),), (r, z, n, p[2])
 

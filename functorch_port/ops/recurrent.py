@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
-from functorch_port._run.registry import Array, Arrays, op
-from functorch_port.ops._cells import CELLS, States
-from functorch_port.ops._common import wide
+from functorch_port._run.bind import function
+from functorch_port._run.registry import Array, Arrays, composite, op
+from functorch_port._tensor.tensor import Tensor
+from functorch_port.ops._cells import CELLS, sigmoid
+from functorch_port.ops._common import type_name, wide
 
 __all__: list[str] = []
 
@@ -70,22 +73,22 @@ def recurrent_layer(
     return tuple(a.astype(result) for a in (outputs, *last))
 
 
-def _check_cell(mode: str, input: Any, states: States, w_ih: Any, w_hh: Any) -> None:
+def _check_cell(mode: str, input: Any, hx: Any, w_ih: Any, w_hh: Any) -> None:
     if input.shape[1] != w_ih.shape[1]:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}"
         )
     if mode != "GRU":
         _check_gates(mode, w_ih, w_hh)
-    for i, h in enumerate(states):
-        if input.shape[0] != h.shape[0]:
-            found = f"hidden{i} batch size {h.shape[0]}"
-            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match {found}")
-        if h.shape[1] != w_hh.shape[1]:
-            raise RuntimeError(
-                f"hidden{i} has inconsistent hidden_size: got {h.shape[1]}, expected {w_hh.shape[1]}"
-            )
+    _check_state(hx, 0, input.shape[0], w_hh.shape[1])
     _check_gates(mode, w_ih, w_hh)
+
+
+def _check_state(h: Any, i: int, batch: int, size: int) -> None:
+    if h.shape[0] != batch:
+        raise RuntimeError(f"Input batch size {batch} doesn't match hidden{i} batch size {h.shape[0]}")
+    if h.shape[1] != size:
+        raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {h.shape[1]}, expected {size}")
 
 
 def _check_gates(mode: str, w_ih: Any, w_hh: Any) -> None:
@@ -97,48 +100,135 @@ def _check_gates(mode: str, w_ih: Any, w_hh: Any) -> None:
             )
 
 
-def _cell(mode: str, input: Any, states: States, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> States:
-    """The states after one step."""
-    _check_cell(mode, input, states, w_ih, w_hh)
-    result, wider = input.dtype, wide(input.dtype)
-    products = []
-    for a, w, b in ((input, w_ih, b_ih), (states[0], w_hh, b_hh)):
-        p = _times(a.astype(wider), w.astype(wider))
-        products.append(p if b is None else p + b.astype(wider))
+def _products(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> list[Any]:
+    """The products with the input and with the state, in a type in which they can be added up."""
+    found = []
+    for a, w, b in ((input, w_ih, b_ih), (hx, w_hh, b_hh)):
+        if a.dtype != w.dtype:
+            raise RuntimeError(
+                f"mat1 and mat2 must have the same dtype, but got {type_name(a)} and {type_name(w)}"
+            )
+        p = _times(a.astype(wide(a.dtype)), w.astype(wide(a.dtype)))
+        found.append(p if b is None else p + b.astype(p.dtype))
+    return found
+
+
+def _cell(mode: str, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    """The state after one step of a cell that has one."""
+    _check_cell(mode, input, hx, w_ih, w_hh)
+    products = _products(input, hx, w_ih, w_hh, b_ih, b_hh)
     gates = [jnp.split(p, CELLS[mode].gates, -1) for p in products]
-    new, _ = CELLS[mode].step(*gates, tuple(s.astype(wider) for s in states))
-    return tuple(s.astype(result) for s in new)
+    new, _ = CELLS[mode].step(*gates, (hx.astype(products[0].dtype),))
+    return new[0].astype(input.dtype)
 
 
-@op(where="torch")
+def _linears(
+    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+) -> tuple[Any, Any]:
+    if b_ih is None:
+        linear = function("_linear_2d_unbiased")
+        return linear(input, w_ih), linear(hx, w_hh)
+    linear = function("_linear_2d")
+    return linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)
+
+
+def _split(gates: Any, count: int) -> Any:
+    return function("_split_copy")(gates, (gates.shape[1] // count,) * count, 1, "UnsafeSplitBackward0")
+
+
+def _tanh_parts(**arguments: Any) -> Any:
+    of_input, of_state = _linears(**arguments)
+    return (of_state + of_input).tanh()
+
+
+def _relu_parts(**arguments: Any) -> Any:
+    of_input, of_state = _linears(**arguments)
+    return (of_state + of_input).relu()
+
+
+def _gru_parts(input: Any, hx: Any, **weights: Any) -> Any:
+    of_input, of_state = _linears(input, hx, **weights)
+    (xr, xz, xn), (r, z, n) = _split(of_input, 3), _split(of_state, 3)
+    r = (r + xr).sigmoid()
+    z = (z + xz).sigmoid()
+    n = (xn + n * r).tanh()
+    return (hx - n) * z + n
+
+
+@op(where="torch", node="TanhBackward0", parts=_tanh_parts)
 def rnn_tanh_cell(
     input: Array, hx: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None
 ):
     """One step of an RNN layer with `tanh`."""
-    return _cell("RNN_TANH", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+    return _cell("RNN_TANH", input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
-@op(where="torch")
+@op(where="torch", node="ReluBackward0", parts=_relu_parts)
 def rnn_relu_cell(
     input: Array, hx: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None
 ):
     """One step of an RNN layer with `relu`."""
-    return _cell("RNN_RELU", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+    return _cell("RNN_RELU", input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
-@op(where="torch")
+@op(where="torch", node="AddBackward0", parts=_gru_parts)
 def gru_cell(
     input: Array, hx: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None
 ):
     """One step of a GRU layer."""
-    return _cell("GRU", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+    return _cell("GRU", input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
-@op(where="torch")
+def _gates_parts(**arguments: Any) -> Any:
+    of_input, of_state = _linears(**arguments)
+    return _split(of_state + of_input, 4)
+
+
+@op("_lstm_gates", where="", node="UnsafeSplitBackward0", parts=_gates_parts)
+def lstm_gates(input: Array, hx: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None):
+    """What an LSTM cell's gates are functions of: those of input and forgetting, the new value, that of output."""
+    _check_cell("LSTM", input, hx, w_ih, w_hh)
+    x, p = _products(input, hx, w_ih, w_hh, b_ih, b_hh)
+    return tuple(jnp.split((x + p).astype(input.dtype), 4, -1))
+
+
+def _state_parts(i: Any, f: Any, g: Any, cx: Any) -> Any:
+    return f.sigmoid() * cx + i.sigmoid() * g.tanh()
+
+
+@op("_lstm_state", where="", node="AddBackward0", parts=_state_parts)
+def lstm_state(i: Array, f: Array, g: Array, cx: Array):
+    """The cell state after a step of an LSTM layer."""
+    _check_state(cx, 1, *i.shape)
+    wider = wide(i.dtype)
+    i_w, f, g, cx = (a.astype(wider) for a in (i, f, g, cx))
+    return (sigmoid(f) * cx + sigmoid(i_w) * jnp.tanh(g)).astype(i.dtype)
+
+
+def _output_parts(o: Any, cy: Any) -> Any:
+    return o.sigmoid() * cy.tanh()
+
+
+@op("_lstm_output", where="", node="MulBackward0", parts=_output_parts)
+def lstm_output(o: Array, cy: Array):
+    """The output of a step of an LSTM layer."""
+    wider = wide(o.dtype)
+    return (sigmoid(o.astype(wider)) * jnp.tanh(cy.astype(wider))).astype(o.dtype)
+
+
+@composite("lstm_cell", where="torch")
 def lstm_cell(
-    input: Array, hx: Arrays, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None
-) -> tuple[Array, Array]:
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """One step of an LSTM layer: (output, cell state)."""
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
-    return _cell("LSTM", input, tuple(hx), w_ih, w_hh, b_ih, b_hh)
+    i, f, g, o = function("_lstm_gates")(input, hx[0], w_ih, w_hh, b_ih, b_hh)
+    # the output is made of the cell state, which therefore has all of its gradient
+    cy = function("_lstm_state")(i, f, g, hx[1])
+    return function("_lstm_output")(o, cy), cy

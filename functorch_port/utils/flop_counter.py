@@ -58,11 +58,12 @@ class FlopCounterMode(profiler.profile):
         self._places: list[str] = []
 
     def __enter__(self) -> FlopCounterMode:
+        super().__enter__()  # refuses another profile, before there are hooks
+        self._noted, self._places, self._path = [], [], []
         self._handles = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
         ]
-        super().__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -82,6 +83,10 @@ class FlopCounterMode(profiler.profile):
 
     def _leave_module(self, *_: Any) -> None:
         self._path.pop()
+
+    def run_compiled(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._place = self._path[-1][1] if self._path else ""
+        return super().run_compiled(compiled, args, kwargs)
 
     def note(self, name: str, start: float, **more: Any) -> Any:
         self._places.append(self._place)

@@ -33,8 +33,9 @@ def program(
     matrices and convolutions. An arrow says how many bytes flow; it is dashed from the forward to the backward pass.
 
     Args:
-        step: a compiled function, or one that is compiled for this. It is run once if it has no program yet.
-        args, kwargs: what it is called with.
+        step: a compiled function, or one that is compiled for this.
+        args, kwargs: what it is called with, once: it does all that it does. Without any, the program that a compiled
+            function used last is drawn, and it is called only if there is none.
         operations: draw each operation instead, within boxes of the modules.
         most: operations to draw at most.
 
@@ -56,7 +57,7 @@ def program(
     compiled = step if isinstance(step, Compiled) else getattr(step, "compiled", None)
     if not isinstance(compiled, Compiled):
         step = compiled = compile_function(step)
-    if not compiled.programs():
+    if args or kwargs or not compiled.programs():
         step(*args, **kwargs)
     jaxpr = compiled.programs()[0].executable.jaxpr.jaxpr
     dot = digraph(graph_attr={"rankdir": "TB", "fontname": "monospace", "fontsize": "10"}, node_attr=_STYLE)

@@ -14,6 +14,7 @@ from .._tensor.creation import ones
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from ..autograd.profiler import profile
+from ..compiler import set_stance
 from ..nn import Module
 
 __all__ = ["Layer", "Summary", "summary"]
@@ -121,11 +122,11 @@ def summary(
 ) -> Summary:
     """A table of a model's layers: shapes of results, parameters, FLOPs, memory.
 
-    The model is called once, in evaluation mode and without gradients; its mode is put back.
+    The model is called once, in evaluation mode, without gradients and without compiling; its mode is put back.
 
     Args:
         model: the model.
-        input_data: its input, or a tuple or list of inputs.
+        input_data: its input, a tuple or list of inputs, or a dict of them by the names of parameters.
         input_size: in its place the shape of an input of ones, or a sequence of shapes.
         dtypes: of the inputs of ``input_size``. Default: the default dtype.
         depth: how deep the printed table goes. Default: all of it.
@@ -151,11 +152,13 @@ def summary(
         raise ValueError("summary: dtypes are those of the inputs of input_size")
     given = _inputs(input_size, dtypes) if input_size is not None else input_data
     args = tuple(given) if isinstance(given, tuple | list) else (given,)
+    if isinstance(given, dict):
+        args, kwargs = (), {**given, **kwargs}
     walk = _Walk(model)
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
-        with no_grad(), walk:
+        with no_grad(), set_stance("force_eager"), walk:
             model(*args, **kwargs)
     finally:
         for module, mode in modes.items():

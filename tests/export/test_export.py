@@ -190,6 +190,18 @@ class Answer:
     loss: ft.Tensor
 
 
+def test_dicts_may_have_another_order():
+    class Model(nn.Module):
+        def forward(self, d, *, scale):
+            return d["a"] * 2 + d["b"]["x"] - d["b"]["y"] / scale["r"]
+
+    a, x, y, q, r = (ft.ones(2) * n for n in (1, 5, 3, 1, 3))
+    program = export(Model(), ({"a": a, "b": {"x": x, "y": y}},), {"scale": {"q": q, "r": r}}).module()
+    assert program({"b": {"y": y, "x": x}, "a": a}, scale={"r": r, "q": q}).tolist() == [6.0, 6.0]
+    with pytest.raises(ValueError, match="input tree spec"):
+        program({"b": {"y": y, "z": x}, "a": a}, scale={"r": r, "q": q})
+
+
 def test_dataclasses_are_registered():
     class Net(nn.Module):
         def forward(self, x):

@@ -126,6 +126,12 @@ h=torch.ones(3, 6); torch.gru_cell(torch.ones(3, 4), h, torch.ones(18, 4), torch
 h=torch.ones(3, 6); torch.gru_cell(torch.ones(3, 4), h, torch.ones(18, 4), torch.ones(18, 5))
 torch.gru_cell(x[0], h[0], *nn.GRUCell(4, 6, bias=False).double().parameters())
 torch.rnn_tanh_cell(x[0], h[0], *nn.RNNCell(4, 6).double().parameters())
+nn.GRUCell(4, 6)(x[0])
+nn.LSTMCell(4, 6)(x[0].float(), (h[0], h[1]))
+h, c = nn.LSTMCell(4, 6).double()(x[0]); c.retain_grad(); h.sum().backward(); c.grad
+h, c = nn.LSTMCell(4, 6).double()(x[0]); torch.autograd.grad(h.sum() + c.sum(), c)
+m = nn.LSTMCell(4, 6).double(); h, c = m(x[0]); c.register_hook(lambda g: g * 0); h.sum().backward(); m.weight_ih.grad
+m = nn.GRUCell(4, 6).double(); h = m(x[0], m(x[0])); h.grad_fn.next_functions; h.sum().backward(); m.weight_hh.grad
 """
 
 SEQUENCES = """

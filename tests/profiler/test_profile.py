@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import itertools
 import json
+import threading
 import time
 import warnings
 from collections import Counter
@@ -339,3 +341,39 @@ def test_nothing_recorded_yet() -> None:
     for T in (ft, torch):
         with pytest.raises(AssertionError, match="Profiler must be initialized before accessing events"):
             T.profiler.profile().events()
+
+
+def test_compiled_objects_without_a_name() -> None:
+    class Doubled:
+        def __call__(self, x):
+            return x * 2
+
+    with ft.profiler.profile() as prof:
+        for fn in (functools.partial(product_of, 2), Doubled()):
+            ft.compile(fn)(ft.ones(2))
+    names = ["Torch-Compiled Region: product_of", "Torch-Compiled Region: Doubled"]
+    assert [event.key for event in prof.key_averages()] == names
+
+
+def product_of(factor, x):
+    return factor * x
+
+
+def test_another_thread_cannot_stop_a_profile() -> None:
+    """It would leave the first one with a profile for ever."""
+    prof, found = ft.profiler.profile(), []
+
+    def stop() -> None:
+        with pytest.raises(RuntimeError, match="the thread that started it"):
+            prof.stop()
+        found.append(1)
+
+    prof.start()
+    thread = threading.Thread(target=stop)
+    thread.start()
+    thread.join()
+    ft.ones(2).mul(1)
+    prof.stop()
+    assert found and [event.key for event in prof.key_averages()] == ["aten::mul"]
+    with ft.profiler.profile():
+        pass

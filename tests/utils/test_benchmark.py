@@ -209,6 +209,9 @@ def work(T, kind):
         nn.Conv1d(4, 8, 3, groups=2, padding=1)(T.ones(2, 4, 6))
     elif kind == "transposed":
         F.conv_transpose2d(T.ones(1, 2, 4, 4), T.ones(2, 3, 2, 2), stride=2)
+    elif kind == "transposed backward":
+        conv = nn.ConvTranspose2d(3, 4, 3, stride=2)
+        conv(T.ones(2, 3, 5, 6, requires_grad=True)).sum().backward()
     elif kind == "batched":
         a = T.ones(2, 3, 4, requires_grad=True)
         T.bmm(a, T.ones(2, 4, 5)).sum().backward()
@@ -217,7 +220,18 @@ def work(T, kind):
 
 
 @pytest.mark.parametrize(
-    "kind", ["linear", "conv", "wide", "strided", "groups", "transposed", "batched", "elementwise"]
+    "kind",
+    [
+        "linear",
+        "conv",
+        "wide",
+        "strided",
+        "groups",
+        "transposed",
+        "transposed backward",
+        "batched",
+        "elementwise",
+    ],
 )
 def test_flops_are_torchs(kind) -> None:
     from torch.utils.flop_counter import FlopCounterMode as Theirs
@@ -232,6 +246,30 @@ def test_flops_are_torchs(kind) -> None:
     assert {name: count for name, count in of_modules.items() if count} == {
         n: c for n, c in found.items() if c
     }
+
+
+def test_flops_of_compiled_functions() -> None:
+    """Both passes count, whether the backward pass is a part of the program or not."""
+    layer, x = ft.nn.Linear(4, 5), ft.ones(3, 4)
+    whole, forward = ft.compile(lambda x: layer(x).square().sum().backward()), ft.compile(layer)
+    for rows in (3, 6, 3):
+        for step in (whole, lambda x: forward(x).square().sum().backward()):
+            with FlopCounterMode(display=False) as counter:
+                step(ft.ones(rows, 4))
+            assert counter.get_total_flops() == 2 * (2 * rows * 4 * 5)
+    with ft.profiler.profile(with_flops=True) as prof:
+        forward(x)
+    assert [event.flops for event in prof.key_averages()] == [2 * 3 * 4 * 5]
+    with FlopCounterMode(display=False) as counter:  # a program of its own, not the one that ran last
+        ft.func.functional_call(forward, dict(layer.named_parameters()), (ft.ones(7, 4),))
+    assert counter.get_total_flops() == 2 * 7 * 4 * 5
+    with FlopCounterMode(display=False) as counter:
+        with pytest.raises(RuntimeError, match="already enabled"), FlopCounterMode():
+            pass
+        layer(x)
+    with counter:  # begins anew; what was refused has left no hooks
+        layer(x)
+    assert counter.get_flop_counts()["Linear"] == {"aten::linear": 2 * 3 * 4 * 5}
 
 
 def test_table_of_flops(capsys) -> None:

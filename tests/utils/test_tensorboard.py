@@ -51,6 +51,8 @@ def write(T, writer) -> None:
     writer.add_scalar("number", 2, **at)
     writer.add_scalar("new", np.float32(2.5), new_style=True, **at)
     writer.add_scalar("double", 0.1, new_style=True, double_precision=True, **at)
+    writer.add_scalar("half", T.tensor(1.5, dtype=T.bfloat16), **at)
+    writer.add_histogram("halves", T.tensor([1.5, 2.0], dtype=T.bfloat16), bins=2, **at)
     writer.add_scalars("both/x", {"a": 1, "b": T.tensor(2.0)}, **at)
     values = T.tensor([-1.0, 0.0, 0.5, 2.0, 2.0])
     writer.add_histogram("h", values, **at)

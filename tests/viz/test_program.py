@@ -94,6 +94,13 @@ def test_pictures_can_be_rendered(step, tmp_path) -> None:
     assert "layer1" in path.read_text()
 
 
+def test_the_program_is_that_of_the_arguments() -> None:
+    step = ft.compile(lambda x: (x @ x).sum())
+    step(ft.ones(2, 2))
+    small, large = (viz.program(step, ft.ones(n, n)).source for n in (2, 3))
+    assert "16 FLOPs" in small and "54 FLOPs" in large and viz.program(step).source == large
+
+
 def test_summary() -> None:
     model = Net()
     model.layer1[0].conv.bias.requires_grad_(False)
@@ -111,6 +118,8 @@ def test_summary() -> None:
     text = str(found)
     assert "Conv2d (conv)" in text and f"{first:,}" in text
     assert "Conv2d" not in str(viz.summary(model, ft.ones(2, 3, 8, 8), depth=1))
+    compiled, named = viz.summary(ft.compile(model), ft.ones(2, 3, 8, 8)), {"x": ft.ones(2, 3, 8, 8)}
+    assert compiled.total_flops == viz.summary(model, named).total_flops == found.total_flops
 
 
 def test_summary_beside_torchinfo() -> None:

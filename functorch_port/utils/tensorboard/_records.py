@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..._base.dtypes import bfloat16
 from ..._base.optional import optional
 from ..._tensor.tensor import Tensor
 
@@ -45,7 +46,8 @@ def to_numpy(value: Any) -> np.ndarray:
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, Tensor):
-        return np.asarray(value.detach().cpu().numpy())
+        value = value.detach().cpu()
+        return np.asarray((value.float() if value.dtype == bfloat16 else value).numpy())  # type: ignore[attr-defined]
     if isinstance(value, jax.Array) or np.isscalar(value):
         return np.asarray(value)
     raise NotImplementedError(f"Got {type(value)}, but numpy array or torch tensor are expected.")
