@@ -89,7 +89,7 @@ EXAMPLES_BARS = (1.5, 1.0)
 #: of PyTorch's peak, and bytes on top
 MEMORY_BAR = (1.3, 150e6)
 #: examples that cannot run on PyTorch, with options that make them short
-OURS = {"digits_cnn": "--epochs 2 --eager-steps 2", "resume": "--epochs 2"}
+OURS = {"digits_cnn": "--epochs 2 --eager-steps 2", "resume": "--epochs 2", "trainer": "--epochs 2"}
 SCRIPT = "tutorial_style"
 
 

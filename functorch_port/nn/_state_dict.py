@@ -95,7 +95,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
     """Load a state dict; if it does not fit, restore all parameters and buffers and raise."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-    if placed.several and any(placed.is_shared(t._storage) for _, _, t, _ in _snapshot(module)):
+    if placed.several and any(placed.is_shared(t._storage) for _, _, t, *_ in _snapshot(module)):
         _check_alike(state_dict, strict, assign)
     metadata = getattr(state_dict, "_metadata", None)
     state_dict = OrderedDict(state_dict)
@@ -157,8 +157,9 @@ def all_or_nothing(module: Module) -> Iterator[None]:
         raise
 
 
-def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any]]:
-    """(dict, name, tensor, value) of all parameters and buffers, without copies, since arrays are immutable.
+def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any, Any]]:
+    """(dict, name, tensor, value, what tells of writes) of all parameters and buffers, without copies, since arrays are
+    immutable.
 
     The value of an uninitialized tensor is its type, Storage and view.
     """
@@ -169,17 +170,17 @@ def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any
                     continue
                 lazy = (type(tensor), tensor._storage, tensor._view) if is_lazy(tensor) else None
                 value = None if tensor.is_sparse else lazy or tensor._value
-                yield filed, name, tensor, value
+                yield filed, name, tensor, value, (tensor._storage, tensor._storage.version)
 
 
-def _restore(before: list[tuple[dict[str, Any], str, Tensor, Any]]) -> None:
-    for filed, name, tensor, value in before:
+def _restore(before: list[tuple[dict[str, Any], str, Tensor, Any, Any]]) -> None:
+    for filed, name, tensor, value, written in before:
         filed[name] = tensor
         if value is None:  # a sparse tensor; only its last write can fail
             continue
         if isinstance(value, tuple):
             tensor.__class__, tensor._storage, tensor._view = value
-        elif tensor._value is not value:
+        elif (tensor._storage, tensor._storage.version) != written:
             tensor._set_value(value)
     tracing.bump_epoch()
 
