@@ -187,10 +187,11 @@ def test_a_rank_that_is_ready_early(job):
     assert found.values() == [2, 2]
 
 
-def test_tensors_before_the_group_without_the_launcher(plain):
+def test_jax_before_the_group_without_the_launcher(plain):
     found = plain(
         """
-t = torch.ones(2000).sum().item()
+import jax
+jax.devices()
 try:
     dist.init_process_group(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2, timeout=timedelta(seconds=20))
 except RuntimeError as error:
@@ -201,6 +202,21 @@ except RuntimeError as error:
         "Call it first in the script, or start the script by `functorch-port launch`" in each.out
         for each in found
     )
+
+
+def test_tensors_before_the_group_that_have_not_started_jax(plain):
+    found = plain(
+        """
+t = torch.ones(2000)
+t.mul_(t.sum() / 2000)
+dist.init_process_group(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2, timeout=timedelta(seconds=20))
+dist.all_reduce(t)
+big = torch.arange(20000.0) * (dist.get_rank() + 1)
+dist.all_reduce(big)
+print((t == 2).all().item(), torch.equal(big, 3 * torch.arange(20000.0)))
+"""
+    )
+    assert len(found) == 2 and all(each.out.endswith("True True\n") for each in found), found
 
 
 def test_messages_that_do_not_fit(job):
