@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import warnings
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import connection
 from multiprocessing.context import BaseContext
@@ -455,8 +454,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._timeout, self._persistent_workers = loader.timeout, loader.persistent_workers
         self._broken: RuntimeError | None = None
         self._workers = self._start(loader)
-        channels = [worker.channel for worker in self._workers]
-        self._end = weakref.finalize(self, _close, channels)
+        self._numbers = {worker.channel: number for number, worker in enumerate(self._workers)}
+        self._end = weakref.finalize(self, _close, list(self._numbers))
         self._sampler_iter = iter(self._index_sampler)  # started twice, as in PyTorch
         self._begin()
 
@@ -511,13 +510,16 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _next_worker(self) -> int | None:
         """The next one in turn; if the order of batches does not matter, one that has not too much to do."""
-        busy = Counter(task.worker for task in self._tasks.values() if task.result is None)
         for _ in self._workers:
             worker = self._turn
             self._turn = (self._turn + 1) % self._num_workers
-            if self._active[worker] and (self._in_order or busy[worker] < self._prefetch_factor):
+            if self._active[worker] and (self._in_order or self._count(worker) < self._prefetch_factor):
                 return worker
         return None
+
+    def _count(self, worker: int) -> int:
+        """How many batches a worker still has to load."""
+        return sum(task.worker == worker and task.result is None for task in self._tasks.values())
 
     def _to(self, worker: int, message: Any) -> None:
         try:
@@ -561,12 +563,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _receive(self) -> None:
         """Wait for something to come from a worker, and take it."""
-        channels = {worker.channel: number for number, worker in enumerate(self._workers)}
-        ready: Any = connection.wait(channels, self._timeout or None)  # type: ignore[arg-type]
+        ready: Any = connection.wait(self._numbers, self._timeout or None)  # type: ignore[arg-type]
         if not ready:
             self._break(RuntimeError(f"DataLoader timed out after {self._timeout} seconds"))
         for channel in ready:
-            worker = channels[channel]
+            worker = self._numbers[channel]
             try:
                 made = channel.receive_later()
             except (EOFError, OSError):

@@ -34,7 +34,7 @@ from functorch_port._random.generator import Generator, default_generator
 from functorch_port._tensor.copying import rebuild
 from functorch_port._tensor.tensor import Tensor
 
-__all__ = ["Channel", "Parcel"]
+__all__ = ["Channel", "Parcel", "exactly"]
 
 #: bytes of all arrays of a message from which on they go through shared memory
 _SHARED = 1 << 15
@@ -59,26 +59,30 @@ class Parcel:
         sizes: bytes of each array.
         total: of all, with what lies between them.
         modules: names of the modules that it refers to.
-        file: the descriptor of the memory that has them; None if they are few bytes, which ``data`` ends with.
+        file: the descriptor of the memory that has them; None if they are few bytes.
+        arrays: these few bytes.
     """
 
     def __init__(self, value: Any, batch: bool = False) -> None:
-        out, buffers, pickler = _pickled(value, batch)
-        shared = pickler.overlapping()
-        if shared:
-            out, buffers, pickler = _pickled(value, batch, shared)
-        self.modules = list(pickler.modules)
-        arrays = [buffer.raw() for buffer in buffers]
+        pickler = _Pickler(batch)
+        pickler.dump(value)
+        whole = pickler.overlapping()
+        if whole:
+            pickler = _Pickler(batch, whole)
+            pickler.dump(value)
+        self.modules, self.data = list(pickler.modules), pickler.out.getbuffer()
+        arrays = [buffer.raw() for buffer in pickler.buffers]
         self.sizes = [array.nbytes for array in arrays]
         places, self.total = _places(self.sizes)
-        self.data: Any = out.getbuffer()
         self.file: int | None = None
+        self.arrays = b""
         if self.total >= _SHARED:
             self.file = _memory(self.total)
             for place, array in zip(places, arrays):
                 _write(self.file, array, place)
-        elif arrays:
-            self.data = b"".join((self.data, *_padded(arrays)))
+        else:
+            padded = zip(arrays, _padded(self.sizes))
+            self.arrays = b"".join(bytes(array).ljust(size, b"\0") for array, size in padded)
 
     def close(self) -> None:
         """Let go of its memory here; receivers keep it."""
@@ -122,13 +126,12 @@ class Channel:
         """
         parcel = value if isinstance(value, Parcel) else Parcel(value)
         try:
-            inline = 0 if parcel.file is not None else sum(_padded_sizes(parcel.sizes))
             sizes = struct.pack(f"<{len(parcel.sizes)}Q", *parcel.sizes)
-            head = _HEADER.pack(len(parcel.data) - inline, parcel.total, len(parcel.sizes))
+            head = _HEADER.pack(len(parcel.data), parcel.total, len(parcel.sizes))
             files = [] if parcel.file is None else [parcel.file]
             sent = socket.send_fds(self.socket, [head], files)
-            self.socket.sendall(b"".join((head[sent:], sizes)))
-            self.socket.sendall(parcel.data)
+            for part in (head[sent:] + sizes, parcel.data, parcel.arrays):
+                self.socket.sendall(part)
         finally:
             if parcel is not value:
                 parcel.close()
@@ -149,13 +152,9 @@ class Channel:
         """
         head, files = self._head()
         length, total, count = _HEADER.unpack(head)
-        sizes = struct.unpack(f"<{count}Q", self._read(8 * count))
-        if files:
-            data: Any = self._read(length)
-            arrays: Any = _mapped(files[0], total)
-        else:
-            whole = memoryview(self._read(length + total))
-            data, arrays = whole[:length], whole[length:]
+        sizes = struct.unpack(f"<{count}Q", exactly(self.socket, 8 * count))
+        data = exactly(self.socket, length)
+        arrays = _mapped(files[0], total) if files else memoryview(exactly(self.socket, total))
         parts = [arrays[place : place + size] for place, size in zip(_places(sizes)[0], sizes)]
         return lambda: pickle.loads(data, buffers=parts)
 
@@ -174,15 +173,21 @@ class Channel:
             head, files = head + part, files + found
         return head, files
 
-    def _read(self, count: int) -> bytearray:
-        data = bytearray(count)
-        rest = memoryview(data)
-        while rest:
-            read = self.socket.recv_into(rest)
-            if not read:
-                raise EOFError("the other process has closed the connection")
-            rest = rest[read:]
-        return data
+
+def exactly(end: socket.socket, count: int) -> bytearray:
+    """The next bytes of a socket.
+
+    Raises:
+        EOFError: there are fewer, as the other end was closed.
+    """
+    data = bytearray(count)
+    rest = memoryview(data)
+    while rest:
+        read = end.recv_into(rest)
+        if not read:
+            raise EOFError("the other process has closed the connection")
+        rest = rest[read:]
+    return data
 
 
 # ------------------------------------------------------------------ memory
@@ -191,19 +196,14 @@ class Channel:
 def _places(sizes: Sequence[int]) -> tuple[list[int], int]:
     """Where each of some arrays begins, and where the last ends."""
     places, end = [], 0
-    for size in _padded_sizes(sizes):
+    for size in _padded(sizes):
         places.append(end)
         end += size
     return places, end
 
 
-def _padded_sizes(sizes: Sequence[int]) -> list[int]:
+def _padded(sizes: Sequence[int]) -> list[int]:
     return [-(-size // _ALIGNED) * _ALIGNED for size in sizes]
-
-
-def _padded(arrays: Sequence[memoryview]) -> list[bytes]:
-    sizes = _padded_sizes([array.nbytes for array in arrays])
-    return [bytes(array).ljust(size, b"\0") for array, size in zip(arrays, sizes)]
 
 
 def _memory(size: int) -> int:
@@ -254,17 +254,19 @@ def _copied(file: int, size: int) -> memoryview:
 class _Pickler(cloudpickle.Pickler):
     """Pickles for another process of this package.
 
-    Attributes:
-        modules: whose classes and functions go by name, in the order in which they came.
+    Args:
         batch: see `Parcel`.
         uncut: ids of the Storages that go as a whole.
+
+    Attributes:
+        out, buffers: the pickle, and the arrays that are not in it.
+        modules: whose classes and functions go by name, in the order in which they came.
     """
 
-    batch = False
-    uncut: frozenset[int] = frozenset()
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, batch: bool, uncut: frozenset[int] = frozenset()) -> None:
+        self.out, self.buffers = io.BytesIO(), list[pickle.PickleBuffer]()
+        super().__init__(self.out, 5, buffer_callback=self.buffers.append)
+        self.batch, self.uncut = batch, uncut
         self.modules: dict[str, None] = {}
         self._spans: dict[int, list[tuple[float, float]]] = {}
 
@@ -320,16 +322,6 @@ class _Pickler(cloudpickle.Pickler):
             if any(end >= begin for (_, end), (begin, _) in pairwise(spans)):
                 found.add(cell)
         return frozenset(found)
-
-
-def _pickled(
-    value: Any, batch: bool, uncut: frozenset[int] = frozenset()
-) -> tuple[io.BytesIO, list[pickle.PickleBuffer], _Pickler]:
-    out, buffers = io.BytesIO(), list[pickle.PickleBuffer]()
-    pickler = _Pickler(out, 5, buffer_callback=buffers.append)
-    pickler.batch, pickler.uncut = batch, uncut
-    pickler.dump(value)
-    return out, buffers, pickler
 
 
 def _of_file(array: np.ndarray) -> Any:

@@ -31,7 +31,7 @@ import functorch_port as torch
 from functorch_port._base import settings
 from functorch_port._run.fork import only_fork
 from functorch_port.utils.data._utils import collate
-from functorch_port.utils.data._utils.channel import Channel
+from functorch_port.utils.data._utils.channel import Channel, exactly
 from functorch_port.utils.data._utils.worker import (
     Surroundings,
     compute_in_numpy,
@@ -172,7 +172,7 @@ class _Server:
 
     def _answer(self, is_it: Callable[[tuple[int, int]], bool]) -> tuple[int, int]:
         """What it tells next of this kind."""
-        while not is_it(told := _TOLD.unpack(_exactly(self.socket, _TOLD.size))):
+        while not is_it(told := _TOLD.unpack(exactly(self.socket, _TOLD.size))):
             self._ended[told[0]] = told[1]
         return told
 
@@ -207,16 +207,6 @@ def _apart_from_streams(end: socket.socket) -> socket.socket:
         return end
     with end:
         return socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3))
-
-
-def _exactly(end: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        part = end.recv(count - len(data))
-        if not part:
-            raise EOFError
-        data += part
-    return data
 
 
 def _file_of(name: str) -> Any:
@@ -339,7 +329,7 @@ def _asked(parent: socket.socket, own: tuple[Any, ...]) -> bool:
         return False
     number, length = _ASKED.unpack(asked)
     if number == _IMPORT:
-        _tell(parent, 0, _imported(*pickle.loads(_exactly(parent, length))))
+        _tell(parent, 0, _imported(*pickle.loads(exactly(parent, length))))
         return True
     flush()
     pid = os.fork()

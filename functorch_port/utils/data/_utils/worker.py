@@ -82,27 +82,6 @@ _TO_FINISH = 5
 _STANDARD_COLLATE = dict(collate.default_collate_fn_map)
 
 
-@dataclass(slots=True)
-class Surroundings:
-    """What a worker has from the process of its loader before it gets its `Job`."""
-
-    path: list[str] = field(default_factory=lambda: _path())
-    argv: list[str] = field(default_factory=lambda: list(sys.argv))
-    folder: str | None = field(default_factory=lambda: _folder())
-    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-    answers_torch: bool = field(default_factory=lambda: sys.modules.get("torch") is torch)
-
-    def enter(self) -> None:
-        """Make them this process's."""
-        sys.path[:], sys.argv[:] = self.path, self.argv
-        if self.folder is not None:
-            os.chdir(self.folder)
-        os.environ.clear()
-        os.environ.update(self.environment)
-        if self.answers_torch:
-            importlib.import_module("functorch_port.launcher").install()
-
-
 def _path() -> list[str]:
     """Where modules are found, also if the program has changed its directory since it first looked there."""
     places = [place for place in sys.path if isinstance(place, str)]
@@ -115,6 +94,39 @@ def _folder() -> str | None:
         return os.getcwd()
     except FileNotFoundError:
         return None
+
+
+def _world() -> Any:
+    """The process group of this process, if it is in one."""
+    groups = sys.modules.get(_GROUPS)
+    return None if groups is None else groups.described()
+
+
+def _collated() -> dict[Any, Any]:
+    """What the program has changed in how samples of a type are collated."""
+    table = collate.default_collate_fn_map
+    return {kind: fn for kind, fn in table.items() if _STANDARD_COLLATE.get(kind) is not fn}
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a worker has from the process of its loader before it gets its `Job`."""
+
+    path: list[str] = field(default_factory=_path)
+    argv: list[str] = field(default_factory=lambda: list(sys.argv))
+    folder: str | None = field(default_factory=_folder)
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    answers_torch: bool = field(default_factory=lambda: sys.modules.get("torch") is torch)
+
+    def enter(self) -> None:
+        """Make them this process's."""
+        sys.path[:], sys.argv[:] = self.path, self.argv
+        if self.folder is not None:
+            os.chdir(self.folder)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        if self.answers_torch:
+            importlib.import_module("functorch_port.launcher").install()
 
 
 @dataclass(slots=True)
@@ -138,16 +150,10 @@ class Job:
     drop_last: bool
     base_seed: int
     workers: int
-    world: Any = field(default_factory=lambda: _world())
+    world: Any = field(default_factory=_world)
     dtype: Any = field(default_factory=torch.get_default_dtype)
     filters: list[Any] = field(default_factory=lambda: list(warnings.filters))
-    collated: dict[Any, Any] = field(
-        default_factory=lambda: {
-            kind: fn
-            for kind, fn in collate.default_collate_fn_map.items()
-            if _STANDARD_COLLATE.get(kind) is not fn
-        }
-    )
+    collated: dict[Any, Any] = field(default_factory=_collated)
 
     def begin(self, number: int) -> None:
         """Set up this process as worker ``number``."""
@@ -172,12 +178,6 @@ class Job:
         """For a new pass."""
         dataset, collate_fn, _ = self.parts
         return self.kind(dataset, self.batched, collate_fn, self.drop_last)
-
-
-def _world() -> Any:
-    """The process group of this process, if it is in one."""
-    groups = sys.modules.get(_GROUPS)
-    return None if groups is None else groups.described()
 
 
 def _numpy_seed(base_seed: int, worker_id: int) -> list[int]:
