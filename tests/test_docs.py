@@ -11,8 +11,10 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from test_public_names import LISTED, OWN, TORCH, load
 
 import functorch_port
 from functorch_port._base import settings
@@ -61,6 +63,13 @@ def test_the_site_builds(tmp_path):
     page = (tmp_path / "reference" / "torch.optim.html").read_text()
     assert 'id="torch.optim.AdamW"' in page and "<math" in page
     assert "torch.nn.functional" in (tmp_path / "search" / "search_index.json").read_text()
+    pages = [path.read_text() for path in (tmp_path / "reference").glob("*.html")]
+    found = {anchor.rpartition(".")[2] for text in pages for anchor in re.findall(r'<h3 id="([\w.]+)"', text)}
+    tables = [*LISTED[TORCH].items(), *LISTED[OWN].items()]
+    named = [(load(module), name) for module, names in tables for name in names]
+    assert {
+        name for home, name in named if not isinstance(getattr(home, name, home), ModuleType)
+    } - found == set()
 
 
 if __name__ == "__main__":

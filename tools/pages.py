@@ -1,7 +1,6 @@
 """Pages that mkdocs makes of what is there already: the reference, the cookbook, the changelog. A hook of `mkdocs.yml`.
 
-The reference has a page for each public module, with all its public names, from their docstrings. `torch`'s and
-`torch.Tensor`'s are long, and have their names by the family of operations.
+The reference has every public name, those of `tests/public_names.txt`, on the page of the first module that has it.
 """
 
 from __future__ import annotations
@@ -24,12 +23,13 @@ from griffe import Docstring
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 logging.getLogger("griffe").setLevel(logging.ERROR)  # docstrings name no types: signatures do
 
-PACKAGE = "functorch_port"
-#: modules with a page; others are helpers that PyTorch's scripts import
+names = importlib.import_module("test_public_names")
+
+#: the modules whose pages come first; names that stand in several are on the first one's
 MODULES = (
     "torch", "torch.Tensor", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils", "torch.nn.attention",
     "torch.nn.parallel", "torch.optim", "torch.optim.lr_scheduler", "torch.optim.swa_utils", "torch.optim.functional",
@@ -48,7 +48,8 @@ MODULES = (
 
 def on_config(config: Any) -> Any:
     """List the pages of the reference in the navigation."""
-    listed: list[Any] = ["reference/index.md", *({name: f"reference/{name}.md"} for name in reference())]
+    pages = [{name: f"reference/{name}.md"} for name in reference()]
+    listed: list[Any] = ["reference/index.md", *pages[: len(MODULES)], {"More": pages[len(MODULES) :]}]
     for entry in config.nav:
         if "Reference" in entry:
             entry["Reference"] = listed
@@ -77,32 +78,31 @@ def reference() -> dict[str, str]:
 
 
 def _pages() -> Iterator[tuple[str, str]]:
-    for name in MODULES:
-        if name == "torch.Tensor":
-            yield name, _tensor()
+    tables = [names.LISTED[names.TORCH], names.LISTED[names.OWN]]
+    shown: set[tuple[str, int]] = set()
+    for module in dict.fromkeys([*MODULES, *sorted({*tables[0], *tables[1]})]):
+        if module == "torch.Tensor":
+            yield module, _tensor()
             continue
-        try:
-            module = importlib.import_module(_own(name))
-        except ModuleNotFoundError as error:
-            if not f"{_own(name)}.".startswith(f"{error.name}."):
-                raise
-            continue
-        yield name, _module(name, module)
+        listed = set().union(*(table.get(module, ()) for table in tables))
+        home = names.load(
+            module
+        )  # what it does not have yet are modules, which are loaded when they are asked for
+        values = {name: getattr(home, name) for name in sorted(listed, key=str.lower) if hasattr(home, name)}
+        new = {
+            name: value
+            for name, value in values.items()
+            if not isinstance(value, ModuleType) and not (callable(value) and (name, id(value)) in shown)
+        }
+        shown |= {(name, id(value)) for name, value in new.items()}
+        if new:
+            yield module, _module(module, new)
 
 
-def _own(name: str) -> str:
-    """What a module of PyTorch's or torchvision's is called here."""
-    return (
-        f"{PACKAGE}.vision{name[11:]}"
-        if name.startswith("torchvision")
-        else PACKAGE + name.removeprefix("torch")
-    )
-
-
-def _module(name: str, module: ModuleType) -> str:
-    shown = dict(sorted(_public(module).items(), key=lambda item: item[0].lower()))
+def _module(name: str, shown: dict[str, Any]) -> str:
+    module = names.load(name)
     parts = [f"# {name}", _docstring(module.__doc__, 2)]
-    parts.append(f"In Python: `import {_own(name)}`.\n")
+    parts.append(f"In Python: `import {module.__name__}`.\n")
     for title, kind in (("Classes", _is_class), ("Functions", callable), ("Values", lambda value: True)):
         found = {key: value for key, value in shown.items() if kind(value)}
         shown = {key: value for key, value in shown.items() if key not in found}
@@ -114,23 +114,6 @@ def _module(name: str, module: ModuleType) -> str:
 
 def _is_class(value: Any) -> bool:
     return isinstance(value, type)
-
-
-def _public(module: ModuleType) -> dict[str, Any]:
-    names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
-    found = {name: getattr(module, name) for name in names}
-    return {
-        name: value
-        for name, value in found.items()
-        if not isinstance(value, ModuleType) and (hasattr(module, "__all__") or _is_ours(value, module))
-    }
-
-
-def _is_ours(value: Any, module: ModuleType) -> bool:
-    home = getattr(value, "__module__", None)
-    return home is None or (
-        isinstance(home, str) and home.split(".")[0] == PACKAGE and home != "functorch_port.typing"
-    )
 
 
 def _entry(module: str, name: str, value: Any) -> str:
@@ -175,7 +158,7 @@ def _without_self(signature: str) -> str:
 
 
 def _tensor() -> str:
-    tensor = importlib.import_module(PACKAGE).Tensor
+    tensor = names.load("torch").Tensor
     parts = ["# torch.Tensor\n", _docstring(tensor.__doc__, 2), "## Methods and attributes\n"]
     for name in sorted(dir(tensor), key=str.lower):
         value = inspect.getattr_static(tensor, name)
@@ -271,18 +254,16 @@ def _piece(text: str) -> str:
     return html.escape(text, quote=False).replace("*", r"\*")
 
 
-def _index(names: list[str]) -> str:
+def _index(pages: list[str]) -> str:
     rows = [
         "# Reference\n",
         "Every public name, from its docstring; the examples run in the tests.\n",
         "| module | |",
         "|---|---|",
     ]
-    for name in names:
-        module = sys.modules.get(_own(name))
-        first = (
-            (module.__doc__ or "").split("\n")[0] if module else "The tensor: a handle on the mutable cell."
-        )
+    for name in pages:
+        about = names.load("torch").Tensor if name == "torch.Tensor" else names.load(name)
+        first = (about.__doc__ or "").split("\n")[0]
         rows.append(f"| [{name}]({name}.md) | {_inline(first).replace('|', '&#124;')} |")
     return "\n".join(rows) + "\n"
 
