@@ -48,8 +48,11 @@ MODULES = (
 
 def on_config(config: Any) -> Any:
     """List the pages of the reference in the navigation."""
-    pages = [{name: f"reference/{name}.md"} for name in reference()]
-    listed: list[Any] = ["reference/index.md", *pages[: len(MODULES)], {"More": pages[len(MODULES) :]}]
+    first, more = (
+        [{n: f"reference/{n}.md"} for n in reference() if (n in MODULES) == is_first]
+        for is_first in (True, False)
+    )
+    listed: list[Any] = ["reference/index.md", *first, {"More": more}]
     for entry in config.nav:
         if "Reference" in entry:
             entry["Reference"] = listed
