@@ -47,23 +47,17 @@ class ColorJitter(Module):
 
     def forward(self, img: Any) -> Any:
         order, *amounts = self.get_params(self.brightness, self.contrast, self.saturation, self.hue)
-        return jittered(img, order, amounts)
+        steps = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue)
+        for i in order.tolist():
+            if amounts[i] is not None:
+                img = steps[i](img, amounts[i])
+        return img
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(brightness={self.brightness}, contrast={self.contrast}, "
             f"saturation={self.saturation}, hue={self.hue})"
         )
-
-
-def jittered(img: Any, order: Tensor, amounts: Sequence[float | None]) -> Any:
-    """An image after `ColorJitter`, of what was drawn."""
-    steps = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue)
-    for i in order.tolist():
-        amount = amounts[i]
-        if amount is not None:
-            img = steps[i](img, amount)
-    return img
 
 
 def factors(

@@ -356,9 +356,10 @@ def inverse_matrix(
     translate: Sequence[float],
     scale: float,
     shear: Sequence[float],
-    inverted: bool = True,
 ) -> list[float]:
-    """The six numbers of an affine map: shears, then a rotation and a scale around ``center``, then a translation.
+    """The six numbers of the inverse of an affine map.
+
+    The map shears, then rotates and scales around ``center``, then moves.
 
     Args:
         center: x and y of what stays in its place.
@@ -366,7 +367,6 @@ def inverse_matrix(
         translate: along x and y.
         scale: the factor.
         shear: along x and y, in degrees.
-        inverted: whether to return the matrix of the inverse map.
     """
     turn, shear_x, shear_y = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
     (cx, cy), (tx, ty) = center, translate
@@ -374,14 +374,9 @@ def inverse_matrix(
     b = -math.cos(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) - math.sin(turn)
     c = math.sin(turn - shear_y) / math.cos(shear_y)
     d = -math.sin(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) + math.cos(turn)
-    if inverted:
-        m = [d / scale, -b / scale, 0.0, -c / scale, a / scale, 0.0]
-        m[2] += m[0] * (-cx - tx) + m[1] * (-cy - ty) + cx
-        m[5] += m[3] * (-cx - tx) + m[4] * (-cy - ty) + cy
-        return m
-    m = [scale * a, scale * b, 0.0, scale * c, scale * d, 0.0]
-    m[2] += m[0] * -cx + m[1] * -cy + cx + tx
-    m[5] += m[3] * -cx + m[4] * -cy + cy + ty
+    m = [d / scale, -b / scale, 0.0, -c / scale, a / scale, 0.0]
+    m[2] += m[0] * (-cx - tx) + m[1] * (-cy - ty) + cx
+    m[5] += m[3] * (-cx - tx) + m[4] * (-cy - ty) + cy
     return m
 
 
