@@ -166,41 +166,46 @@ class RandomErasing(Module):
     ) -> tuple[int, int, int, int, Tensor]:
         """Draw the top, the left, the height, the width, and what to write."""
         channels, rows, columns = img.shape[-3], img.shape[-2], img.shape[-1]
-        for _ in range(10):
-            height, width = drawn_sides(rows * columns, scale, ratio)
-            if not (height < rows and width < columns):
-                continue
-            if value is None:
-                what = torch.empty(channels, height, width, dtype=torch.float32).normal_()
-            else:
-                what = torch.tensor(value)[:, None, None]
-            return integer(0, rows - height + 1), integer(0, columns - width + 1), height, width, what
-        return 0, 0, rows, columns, img
+        return drawn_erasure(channels, rows, columns, scale, ratio, value) or (0, 0, rows, columns, img)
 
     def forward(self, img: Tensor) -> Tensor:
         if not chance(self.p):
             return img
-        box = self.get_params(img, self.scale, self.ratio, self.values(img))
-        return F.erase(img, *box, self.inplace)
-
-    def values(self, img: Tensor) -> list[float] | None:
-        """What to write, a number for each channel or one for all; None for noise."""
-        given: Any = self.value
-        if isinstance(given, str):
-            return None
-        values = [float(given)] if isinstance(given, int | float) else [float(v) for v in given]
-        if len(values) not in (1, img.shape[-3]):
-            raise ValueError(
-                "If value is a sequence, it should have either a single value or "
-                f"{img.shape[-3]} (number of input channels)"
-            )
-        return values
+        value = erasing_values(self.value, img.shape[-3])
+        return F.erase(img, *self.get_params(img, self.scale, self.ratio, value), self.inplace)
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(p={self.p}, scale={self.scale}, ratio={self.ratio}, value={self.value}, "
             f"inplace={self.inplace})"
         )
+
+
+def erasing_values(value: Any, channels: int) -> list[float] | None:
+    """What `RandomErasing` writes, a number for each channel or one for all; None for noise."""
+    if value is None or value == "random":
+        return None
+    values = [float(value)] if isinstance(value, int | float) else [float(v) for v in value]
+    if len(values) not in (1, channels):
+        raise ValueError(
+            f"If value is a sequence, it should have either a single value or {channels} (number of input channels)"
+        )
+    return values
+
+
+def drawn_erasure(
+    channels: int, rows: int, columns: int, scale: Any, ratio: Any, value: list[float] | None
+) -> tuple[int, int, int, int, Tensor] | None:
+    """Draw the top, the left, the height, the width, and what to write; None if no rectangle fits."""
+    for _ in range(10):
+        height, width = drawn_sides(rows * columns, scale, ratio)
+        if height < rows and width < columns:
+            if value is None:
+                what = torch.empty(channels, height, width, dtype=torch.float32).normal_()
+            else:
+                what = torch.tensor(value)[:, None, None]
+            return integer(0, rows - height + 1), integer(0, columns - width + 1), height, width, what
+    return None
 
 
 class GaussianBlur(Module):
