@@ -188,7 +188,7 @@ class LinearTransformation(Module):
         return torch.mm(flat, self.transformation_matrix).reshape(tensor.shape)
 
 
-class _Several(torch.nn.Module):
+class _Several(Module):
     """Transforms of which something random is done."""
 
     def __init__(self, transforms: Any) -> None:

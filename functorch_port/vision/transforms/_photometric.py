@@ -12,7 +12,7 @@ from functorch_port.nn import Module
 
 from . import functional as F
 from ._draws import chance, integer, uniform
-from ._geometric import drawn_sides, pair_of_sizes
+from ._geometric import Perhaps, drawn_sides, pair_of_sizes
 
 __all__ = [
     "ColorJitter", "GaussianBlur", "Grayscale", "RandomAdjustSharpness", "RandomAutocontrast", "RandomEqualize",
@@ -248,25 +248,7 @@ class GaussianBlur(Module):
         return f"{type(self).__name__}(kernel_size={self.kernel_size}, sigma={self.sigma})"
 
 
-class _Perhaps(Module):
-    """A function of an image, with a probability."""
-
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
-        self.p = p
-
-    def changed(self, img: Any) -> Any:
-        """The image after the function."""
-        raise NotImplementedError
-
-    def forward(self, img: Any) -> Any:
-        return self.changed(img) if chance(self.p) else img
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(p={self.p})"
-
-
-class RandomInvert(_Perhaps):
+class RandomInvert(Perhaps):
     """The negative with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomInvert.html
@@ -277,7 +259,7 @@ class RandomInvert(_Perhaps):
         return F.invert(img)
 
 
-class RandomAutocontrast(_Perhaps):
+class RandomAutocontrast(Perhaps):
     """Stretch each channel to the whole range, with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomAutocontrast.html
@@ -288,7 +270,7 @@ class RandomAutocontrast(_Perhaps):
         return F.autocontrast(img)
 
 
-class RandomEqualize(_Perhaps):
+class RandomEqualize(Perhaps):
     """Make all shades of a channel equally frequent, with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomEqualize.html
@@ -299,7 +281,7 @@ class RandomEqualize(_Perhaps):
         return F.equalize(img)
 
 
-class RandomPosterize(_Perhaps):
+class RandomPosterize(Perhaps):
     """Keep the first ``bits`` of each byte, with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomPosterize.html
@@ -317,7 +299,7 @@ class RandomPosterize(_Perhaps):
         return f"{type(self).__name__}(bits={self.bits},p={self.p})"
 
 
-class RandomSolarize(_Perhaps):
+class RandomSolarize(Perhaps):
     """Invert what is not darker than a threshold, with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomSolarize.html
@@ -335,7 +317,7 @@ class RandomSolarize(_Perhaps):
         return f"{type(self).__name__}(threshold={self.threshold},p={self.p})"
 
 
-class RandomAdjustSharpness(_Perhaps):
+class RandomAdjustSharpness(Perhaps):
     """Make an image sharper or blur it, with a probability of ``p``.
 
     Args:
