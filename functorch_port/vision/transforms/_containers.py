@@ -11,6 +11,7 @@ from functorch_port._tensor.tensor import Tensor
 from functorch_port.nn import Module
 
 from . import functional as F
+from ._draws import uniform
 
 __all__ = [
     "Compose", "ConvertImageDtype", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "RandomApply",
@@ -214,7 +215,7 @@ class RandomApply(Module):
         self.p = p
 
     def forward(self, img: Any) -> Any:
-        if self.p < torch.rand(1).item():
+        if self.p < uniform(0, 1):
             return img
         for transform in self.transforms:
             img = transform(img)

@@ -62,7 +62,7 @@ def _resized_crop_mask(
 
 
 def _pad(inpt: Any, padding: Any, fill: Any = None, padding_mode: str = "constant") -> Any:
-    return _F.pad(inpt, padding, 0 if fill is None else fill, padding_mode)
+    return _F.pad(inpt, padding, fill, padding_mode)
 
 
 def _with_nearest(fn: Any) -> Any:
@@ -159,6 +159,10 @@ def _to_dtype(inpt: Tensor, dtype: Any = torch.float32, scale: bool = False) -> 
     return _functional_tensor.convert_image_dtype(inpt, dtype, v2=True) if scale else inpt.to(dtype)
 
 
+def _unscaled_to_dtype(inpt: Tensor, dtype: Any = torch.float32, scale: bool = False) -> Tensor:
+    return inpt.to(dtype)
+
+
 def _gaussian_noise(inpt: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Tensor:
     if not isinstance(inpt, Tensor):
         raise ValueError("Gaussian Noise is not implemented for PIL images.")
@@ -182,13 +186,7 @@ erase = any_kind(_erase, colors=True, name="erase")
 equalize = any_kind(_equalize, colors=True, name="equalize")
 posterize = any_kind(_posterize, colors=True, name="posterize")
 grayscale_to_rgb = any_kind(_grayscale_to_rgb, colors=True, name="grayscale_to_rgb")
-to_dtype = any_kind(
-    _to_dtype,
-    mask=lambda inpt, dtype=torch.float32, scale=False: inpt.to(dtype),
-    boxes=lambda inpt, dtype=torch.float32, scale=False: inpt.to(dtype),
-    colors=True,
-    name="to_dtype",
-)
+to_dtype = any_kind(_to_dtype, _unscaled_to_dtype, _unscaled_to_dtype, colors=True, name="to_dtype")
 gaussian_noise = any_kind(_gaussian_noise, colors=True, name="gaussian_noise")
 
 
