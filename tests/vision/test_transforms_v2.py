@@ -14,10 +14,12 @@ from real_torchvision import torchvision
 from vision.test_transforms import CASES as FIRST_CASES
 
 import functorch_port as ft
+from functorch_port.vision import transforms as our_v1
 from functorch_port.vision import tv_tensors as our_tensors
 from functorch_port.vision.transforms import v2 as ours
 
 torchvision.disable_beta_transforms_warning()
+from torchvision import transforms as their_v1
 from torchvision import tv_tensors as their_tensors
 from torchvision.transforms import v2 as theirs
 
@@ -280,3 +282,46 @@ def test_what_is_missing_is_named() -> None:
                 assert name in str(error)
     with pytest.raises(NotImplementedError, match="gaussian_noise of torch.uint8"):
         ours.GaussianNoise()(given("bytes")[1])
+
+
+REFUSED = {
+    "no classes": lambda t, v2, v1: v2.MixUp(num_classes=0)(t.ones(4, 3, 8, 8), t.tensor([0, 1, 2, 1])),
+    "few classes": lambda t, v2, v1: v2.CutMix(num_classes=2)(t.ones(4, 3, 8, 8), t.tensor([0, 1, 2, 1])),
+    "one channel of three": lambda t, v2, v1: v2.functional.permute_channels(t.ones(3, 8, 8), [0]),
+    "four means": lambda t, v2, v1: v1.functional.normalize(t.ones(1, 8, 8), [0.1] * 4, [0.2] * 4),
+    "four means, one deviation": lambda t, v2, v1: v1.functional.normalize(t.ones(1, 8, 8), [0.1] * 4, [0.2]),
+    "four deviations": lambda t, v2, v1: v1.functional.normalize(t.ones(1, 8, 8), [0.1], [0.2] * 4),
+    "in place": lambda t, v2, v1: v2.functional.normalize(
+        t.ones(1, 8, 8), [0.1] * 4, [0.2] * 4, inplace=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_torchvision_refuses_is_refused_in_its_words(name) -> None:
+    expected = raised(lambda: REFUSED[name](torch, theirs, their_v1))
+    assert expected and raised(lambda: REFUSED[name](ft, ours, our_v1)) == expected
+
+
+def test_v2_makes_channels_of_means() -> None:
+    x = np.random.default_rng(0).random((1, 4, 5), np.float32)
+    out, expected = (
+        f.normalize(t.from_numpy(x), [0.1, 0.2, 0.3], [0.5, 0.6, 0.7]).numpy()
+        for f, t in ((ours.functional, ft), (theirs.functional, torch))
+    )
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+def test_masks_without_objects_and_positional_interpolation() -> None:
+    for mask in (our_tensors.Mask(ft.zeros(0, 8, 9)), our_tensors.Mask(ft.ones(2, 8, 9))):
+        count = mask.shape[0]
+        assert ours.RandomRotation(30)(mask).shape == (count, 8, 9)
+        assert ours.functional.resize(mask, [4, 6]).shape == (count, 4, 6)
+        assert ours.functional.rotate(mask, 30.0, ours.InterpolationMode.BILINEAR).unique().numel() <= 2
+
+
+def test_a_choice_in_a_compiled_function_is_refused() -> None:
+    for transform in (our_v1.RandomChoice, our_v1.RandomOrder):
+        chosen = ft.compile(transform([lambda x: x, lambda x: x + 1]))
+        with pytest.raises(NotImplementedError, match="would be the same at every call"):
+            chosen(ft.zeros(1, 2, 2))

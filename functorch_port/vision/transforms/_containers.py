@@ -11,7 +11,7 @@ from functorch_port._tensor.tensor import Tensor
 from functorch_port.nn import Module
 
 from . import functional as F
-from ._draws import uniform
+from ._draws import refuse_in_trace, uniform
 
 __all__ = [
     "Compose", "ConvertImageDtype", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "RandomApply",
@@ -232,6 +232,7 @@ class RandomOrder(_Several):
     """
 
     def forward(self, img: Any) -> Any:
+        refuse_in_trace()
         order = list(range(len(self.transforms)))
         random.shuffle(order)
         for i in order:
@@ -259,6 +260,7 @@ class RandomChoice(_Several):
         self.p = p
 
     def forward(self, img: Any) -> Any:
+        refuse_in_trace()
         return random.choices(self.transforms, weights=self.p)[0](img)
 
     def __repr__(self) -> str:

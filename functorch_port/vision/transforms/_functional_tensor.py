@@ -53,6 +53,10 @@ def vflip(img: Tensor) -> Tensor:
 
 def permute_channels(img: Tensor, permutation: Sequence[int]) -> Tensor:
     check(img)
+    if len(permutation) != img.shape[-3]:
+        raise ValueError(
+            f"Length of permutation does not match number of channels: {len(permutation)} != {img.shape[-3]}"
+        )
     return geometry.permute_channels(img, list(permutation))
 
 
@@ -141,7 +145,8 @@ def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool)
     return img.copy_(erased) if inplace else erased
 
 
-def normalize(img: Tensor, mean: Any, std: Any, inplace: bool) -> Tensor:
+def normalize(img: Tensor, mean: Any, std: Any, inplace: bool, v2: bool = False) -> Tensor:
+    """Normalize an image. Of one channel v2 makes as many as there are means, unless that is in place."""
     check(img)
     if not img.is_floating_point():
         raise TypeError(f"Input tensor should be a float tensor. Got {img.dtype}.")
@@ -159,6 +164,14 @@ def normalize(img: Tensor, mean: Any, std: Any, inplace: bool) -> Tensor:
             raise RuntimeError(
                 f"The size of tensor a ({img.shape[-3]}) must match the size of tensor b ({len(values)}) at "
                 f"non-singleton dimension {img.ndim - 3}: {name} has a number for each channel, or one for all"
+            )
+    *outer, channels, height, width = img.shape
+    most = max(channels, len(mean)) if v2 and not inplace else channels
+    for values in (mean, std):
+        if len(values) not in (1, most):
+            raise RuntimeError(
+                f"output with shape {[*outer, most, height, width]} doesn't match the broadcast shape "
+                f"{[*outer, len(values), height, width]}"
             )
     out = color.normalize(img, mean, std)
     return img.copy_(out) if inplace else out

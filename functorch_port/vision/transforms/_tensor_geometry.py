@@ -99,7 +99,7 @@ def resize(x: Array, size: tuple[int, int], mode: str, antialias: bool, by_bytes
     if isinstance(x, np.ndarray):
         x = _resized_on_host(x, size, mode, antialias)
     else:
-        batch = x.reshape(-1, *shape[-3:])
+        batch = x.reshape(math.prod(shape[:-3]), *shape[-3:])
         if mode.startswith("nearest") and not is_float(dtype):
             x = _by_index(batch, size, mode)
         else:
@@ -125,7 +125,7 @@ def _resized_on_host(x: np.ndarray, size: Sequence[int], mode: str, antialias: b
     if mode.startswith("nearest"):
         return _by_index(x, size, mode)
     *batch, height, width = x.shape
-    planes = x.reshape(-1, height, width)
+    planes = x.reshape(math.prod(x.shape[:-2]), height, width)
     if width != size[1]:
         lines = _averaged(np.ascontiguousarray(planes.transpose(2, 0, 1)), size[1], mode, antialias)
         planes = lines.transpose(1, 2, 0)
@@ -208,7 +208,7 @@ def _written(x: Any, at: Any, value: Any) -> Any:
 def sample(x: Array, grid: Array, mode: str, fill: tuple[float, ...] | None):
     """The image at the places of a grid (1, H, W, 2), as `grid_sample` has them; what lies outside gets ``fill``."""
     dtype, shape, xp = x.dtype, x.shape, namespace(x)
-    batch = x.reshape(-1, *shape[-3:])
+    batch = x.reshape(math.prod(shape[:-3]), *shape[-3:])
     if not is_float(dtype):
         batch = batch.astype(np.float32)
     if fill is not None:
@@ -235,8 +235,8 @@ def _sampled(x: np.ndarray, grid: np.ndarray, mode: str) -> np.ndarray:
     """
     height, width = x.shape[-2:]
     framed = np.zeros((height + 4, width + 4, x.shape[0] * x.shape[1]), x.dtype)
-    framed[2:-2, 2:-2] = x.reshape(-1, height, width).transpose(1, 2, 0)
-    pixels = framed.reshape(-1, framed.shape[2])
+    framed[2:-2, 2:-2] = x.reshape(framed.shape[2], height, width).transpose(1, 2, 0)
+    pixels = framed.reshape(framed.shape[0] * framed.shape[1], framed.shape[2])
     column, row = (
         np.clip(np.nan_to_num(((grid[..., k].ravel() + 1) * size - 1) / 2), -2, size)
         for k, size in ((0, width), (1, height))

@@ -126,7 +126,7 @@ class _OfBatches(Transform):
 
     def _mixed_labels(self, labels: Tensor, share: float) -> Tensor:
         if labels.ndim == 1:
-            labels = torch.nn.functional.one_hot(labels, num_classes=self.num_classes or -1)
+            labels = torch.nn.functional.one_hot(labels, num_classes=self.num_classes)
         return _mixed(labels if labels.dtype.is_floating_point else labels.float(), share)
 
 
