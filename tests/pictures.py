@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,42 @@ def both(theirs: Any, ours: Any, kind: str, number: int) -> tuple[Any, Any]:
     found = ours(for_ours)
     assert torch.rand(1).item() == ft.rand(1).item(), "it draws other numbers, or in another order"
     return expected, found
+
+
+def check_same(
+    theirs: Any, ours: Any, kind: str, check: Callable[[Any, Any], None], tensor: str = "torch.Tensor"
+) -> None:
+    """Both have the same representation and, under each of three seeds, give the same images or the same error.
+
+    Args:
+        theirs, ours: the transforms.
+        kind: of image.
+        check: compares what is found with what is expected.
+        tensor: what our errors call a tensor.
+    """
+    assert repr(ours) == repr(theirs)
+    x, y = given(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(3):
+            seed(number)
+            error = raised(lambda: theirs(x))
+            if error is None:
+                expected, found = both(theirs, ours, kind, number)
+                check(found, expected)
+            else:
+                seed(number)
+                name, text = raised(lambda: ours(y)) or ("", "")
+                assert (name, text.replace(tensor, "torch.Tensor")) == error
+
+
+def check_augmix(theirs: Any, ours: Any, kind: str) -> None:
+    """A sum that is cut off to bytes: where it is a whole number, rounding decides."""
+    for number in range(3):
+        expected, found = both(theirs, ours, kind, number)
+        a, b = np.asarray(array(found), np.float64), np.asarray(array(expected), np.float64)
+        assert np.abs(a - b).max() <= 1
+        assert (a != b).mean() < 0.01
 
 
 def array(x: Any) -> np.ndarray:

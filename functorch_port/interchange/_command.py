@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import logging
 import pickle
@@ -11,10 +10,10 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._base import dtypes
+from .._base.bars import bars
 
 __all__ = ["add_to", "main"]
 
@@ -153,7 +152,12 @@ def _convert(options: argparse.Namespace) -> None:
         raise WrongUse(f"--dtype {options.dtype}: must be one of {known}")
     if options.to is not None and options.to not in FORMATS:
         raise WrongUse(f"--to {options.to}: must be one of {', '.join(FORMATS)}")
-    with _progress(lambda: inspect(options.source).rows) as tick:
+
+    def totals() -> dict[str, int]:
+        count = sum(row.shape is not None for row in inspect(options.source).rows)
+        return {"reading": count, "writing": count}
+
+    with bars(totals, "MofNCompleteColumn", "TimeElapsedColumn", transient=True) as tick:
         convert(
             options.source,
             options.target,
@@ -166,26 +170,6 @@ def _convert(options: argparse.Namespace) -> None:
         )
     after = inspect(options.target)
     print(f"{options.target} ({after.format}): {_total(after)}")
-
-
-@contextlib.contextmanager
-def _progress(rows: Callable[[], list[Any]]) -> Iterator[Callable[[str], None]]:
-    """A progress bar, if rich is installed and stderr is a terminal."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-    except ImportError:
-        yield lambda stage: None
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda stage: None
-        return
-    count = sum(row.shape is not None for row in rows())
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        tasks = {stage: bar.add_task(stage, total=count) for stage in ("reading", "writing")}
-        yield lambda stage: bar.advance(tasks[stage])
 
 
 def _inspect(options: argparse.Namespace) -> None:

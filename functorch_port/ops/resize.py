@@ -121,13 +121,6 @@ def _smoothing(mode: str, size: int, out: int, align_corners: bool, factor: floa
     return Taps(np.minimum(i, size - 1), (weight / np.where(total == 0, 1, total)).astype(real))
 
 
-def _smoothing_matrix(
-    mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any
-) -> np.ndarray:
-    """The same as a (size, out) matrix."""
-    return _matrix(_smoothing(mode, size, out, align_corners, factor, real), size).astype(real)
-
-
 def _line(index: np.ndarray) -> int | None:
     """The step between the entries if it is constant and not 0, else None."""
     if len(index) < 2:
@@ -216,13 +209,10 @@ def integer_weights(weight: np.ndarray) -> tuple[np.ndarray, int]:
 
 def taps(mode: str, antialias: bool, size: int, out: int, real: Any) -> Taps:
     """The inputs and weights by which one dimension is resized; an input at the edge has all of its weight once."""
-    how = (size, out, False, None, real)
-    if antialias:
-        return _smoothing(mode, *how)
-    index, weight = (found := _TAPS[mode](*how)).index, found.weight
-    if weight is None:
+    found = _taps(mode, antialias, size, out, False, None, real)
+    if antialias or found.weight is None:
         return found
-    weight = weight.copy()
+    index, weight = found.index, found.weight.copy()
     for k in reversed(range(1, index.shape[1])):
         twice = index[:, k] == index[:, k - 1]
         weight[twice, k - 1] += weight[twice, k]
@@ -276,6 +266,10 @@ _TAPS = {
 }
 
 
+def _taps(mode: str, antialias: bool, *how: Any) -> Taps:
+    return _smoothing(mode, *how) if antialias else _TAPS[mode](*how)
+
+
 def _check_sizes(x: Any, out: tuple[int, ...]) -> None:
     n = len(out)
     letters = {1: "W", 2: "HW", 3: "DHW"}[n]
@@ -315,18 +309,16 @@ def resize(
     real = np.float64 if by_bytes or work == np.float64 else np.float32
     for dim in reversed(range(len(output_size))):
         axis, out = dim + 2, output_size[dim]
-        how = (x.shape[axis], out, align_corners, scales[dim] if scales is not None else None, real)
+        size, factor = x.shape[axis], scales[dim] if scales is not None else None
+        found = _taps(mode, antialias, size, out, align_corners, factor, real)
         if by_bytes:
-            if x.shape[axis] != out:
-                matrix = (
-                    _smoothing_matrix(mode, *how) if antialias else _matrix(_TAPS[mode](*how), x.shape[axis])
-                )
-                x = _fixed_point(x, matrix, axis)
+            if size != out:
+                x = _fixed_point(x, _matrix(found, size), axis)
         elif antialias:
-            matrix = _smoothing_matrix(mode, *how)
+            matrix = _matrix(found, size).astype(real)
             x = jnp.moveaxis(jnp.tensordot(x, matrix, (axis, 0), precision=lax.Precision.HIGHEST), -1, axis)
         else:
-            x = _resample(x, _TAPS[mode](*how), axis)
+            x = _resample(x, found, axis)
     if dtype == np.uint8 and x.dtype != dtype:
         x = jnp.clip(jnp.floor(x + 0.5), 0, 255)
     return x.astype(dtype)

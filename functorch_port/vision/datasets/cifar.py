@@ -69,9 +69,11 @@ class CIFAR10(VisionDataset):
     ) -> None:
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train
-        if download:
+        broken = self._broken()
+        if broken and download:
             self.download()
-        if broken := self._broken():
+            broken = self._broken()
+        if broken:
             raise RuntimeError(
                 "Dataset not found or corrupted. You can use download=True to download it, or without a network copy "
                 f"{self.filename} from {self.url} and unpack it in {os.path.abspath(self.root)}; it is wrong or not "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import os
@@ -10,11 +9,12 @@ import shutil
 import tarfile
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from functorch_port._base.bars import bars
 from functorch_port.serialization._atomic import atomic
 from functorch_port.vision._refused import refusing as _refusing
 
@@ -69,34 +69,16 @@ def download_url(
     digest = hashlib.md5(usedforsecurity=False)
     with urllib.request.urlopen(request) as source, atomic(path) as file:
         length = source.headers.get("Content-Length")
-        with _progress(os.path.basename(path), None if length is None else int(length)) as advance:
+        name, total = os.path.basename(path), None if length is None else int(length)
+        with bars(lambda: {name: total}, "DownloadColumn", "TransferSpeedColumn") as advance:
             while chunk := source.read(_CHUNK):
                 file.write(chunk)
                 digest.update(chunk)
-                advance(len(chunk))
+                advance(name, len(chunk))
         if md5 is not None and digest.hexdigest() != md5:
             raise RuntimeError(
                 f"File not found or corrupted. {url} has the MD5 sum {digest.hexdigest()}, but {md5} is expected"
             )
-
-
-@contextlib.contextmanager
-def _progress(name: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar, if rich is installed and stderr is a terminal."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-    except ImportError:
-        yield lambda count: None
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda count: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(name, total=total)
-        yield lambda count: bar.advance(task, count)
 
 
 def download_from(urls: Sequence[str], root: str, filename: str, md5: str) -> None:

@@ -52,11 +52,7 @@ class VisionDataset(Dataset[Any]):
 
     def _sample(self, image: Any, target: Any) -> tuple[Any, Any]:
         """A sample after its transforms."""
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return StandardTransform(self.transform, self.target_transform)(image, target)
 
     def __repr__(self) -> str:
         lines = [f"Number of datapoints: {len(self)}"]

@@ -11,6 +11,7 @@ from functorch_port._tensor.tensor import Tensor
 from functorch_port.nn import Module
 
 from . import functional as F
+from ._draws import refuse_in_trace, uniform
 
 __all__ = [
     "Compose", "ConvertImageDtype", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "RandomApply",
@@ -188,7 +189,7 @@ class LinearTransformation(Module):
         return torch.mm(flat, self.transformation_matrix).reshape(tensor.shape)
 
 
-class _Several(torch.nn.Module):
+class _Several(Module):
     """Transforms of which something random is done."""
 
     def __init__(self, transforms: Any) -> None:
@@ -214,7 +215,7 @@ class RandomApply(Module):
         self.p = p
 
     def forward(self, img: Any) -> Any:
-        if self.p < torch.rand(1).item():
+        if self.p < uniform(0, 1):
             return img
         for transform in self.transforms:
             img = transform(img)
@@ -231,6 +232,7 @@ class RandomOrder(_Several):
     """
 
     def forward(self, img: Any) -> Any:
+        refuse_in_trace()
         order = list(range(len(self.transforms)))
         random.shuffle(order)
         for i in order:
@@ -258,6 +260,7 @@ class RandomChoice(_Several):
         self.p = p
 
     def forward(self, img: Any) -> Any:
+        refuse_in_trace()
         return random.choices(self.transforms, weights=self.p)[0](img)
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from functorch_port._tensor.tensor import Tensor
 from functorch_port.vision._pillow import Image
 
 from ._kernel import fresh
+from ._tensor_color import is_float
 
 __all__ = ["pil_to_tensor", "to_pil_image", "to_tensor"]
 
@@ -38,7 +39,7 @@ def to_tensor(pic: Any) -> Tensor:
             raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
         array = pic[:, :, None] if pic.ndim == 2 else pic
     elif isinstance(pic, Image.Image):
-        array = _array_of(pic)
+        array = _pixels(pic, _WIDE.get(pic.mode, np.uint8))
         if pic.mode == "1":
             array = np.uint8(255) * array
     else:
@@ -50,9 +51,9 @@ def to_tensor(pic: Any) -> Tensor:
     return fresh(np.divide(planes, real.type(255), dtype=real, order="C"))
 
 
-def _array_of(pic: Any) -> np.ndarray:
-    """The pixels (H, W, C)."""
-    array = np.array(pic, _WIDE.get(pic.mode, np.uint8))
+def _pixels(pic: Any, dtype: Any = None) -> np.ndarray:
+    """Those of a Pillow image (H, W, C)."""
+    array = np.array(pic, dtype)
     return array[:, :, None] if array.ndim == 2 else array
 
 
@@ -66,9 +67,7 @@ def pil_to_tensor(pic: Any) -> Tensor:
     """
     if not isinstance(pic, Image.Image):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
-    array = np.array(pic)
-    array = array[:, :, None] if array.ndim == 2 else array
-    return fresh(array.transpose(2, 0, 1).copy("C"))
+    return fresh(_pixels(pic).transpose(2, 0, 1).copy("C"))
 
 
 def to_pil_image(pic: Any, mode: str | None = None) -> Any:
@@ -89,7 +88,7 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
     if pic.ndim not in (2, 3):
         raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
     array = pic if isinstance(pic, np.ndarray) else np.asarray(pic.detach().cpu())
-    if array.dtype.kind not in "biu" and mode != "F":
+    if is_float(array.dtype) and mode != "F":
         array = (array * array.dtype.type(255)).astype(np.int32).astype(np.uint8)
     if array.ndim == 2:
         array = array[:, :, None]

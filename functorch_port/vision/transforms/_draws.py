@@ -11,15 +11,24 @@ from functorch_port._array import tracing
 from functorch_port._base import dtypes
 from functorch_port._random.generator import draw
 
-__all__ = ["chance", "integer", "uniform"]
+__all__ = ["chance", "integer", "refuse_in_trace", "uniform"]
 
 
-def _drawn(kind: str, dtype: Any, **params: Any) -> Any:
+def refuse_in_trace() -> None:
+    """Refuse to draw in a compiled function.
+
+    Raises:
+        NotImplementedError: something is traced.
+    """
     if tracing.overlay:
         raise NotImplementedError(
             "a random transform in a compiled function would be the same at every call: transform what goes into the "
             "function, as a DataLoader does"
         )
+
+
+def _drawn(kind: str, dtype: Any, **params: Any) -> Any:
+    refuse_in_trace()
     return draw(None, kind, (1,), dtype, **params)[0]
 
 

@@ -14,14 +14,9 @@ from ._modes import InterpolationMode, pillow_mode
 _GRAY_MODES = frozenset({"L", "1", "I", "F"})
 
 
-def is_image(img: Any) -> bool:
-    """Whether it is a Pillow image."""
-    return isinstance(img, Image.Image)
-
-
 def check(img: Any) -> None:
     """Refuse what is no Pillow image."""
-    if not is_image(img):
+    if not isinstance(img, Image.Image):
         raise TypeError(f"img should be PIL Image. Got {type(img)}")
 
 
@@ -45,36 +40,25 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
     return img.crop((left, top, left + width, top + height))
 
 
-def resize(img: Any, size: Sequence[int], mode: InterpolationMode, antialias: Any = None) -> Any:
+def resize(img: Any, size: Sequence[int], mode: InterpolationMode) -> Any:
     check(img)
     height, width = size
     return img.resize((width, height), pillow_mode(mode))
 
 
-def resized_crop(
-    img: Any, box: tuple[int, int, int, int], size: Sequence[int], mode: InterpolationMode, antialias: Any
-) -> Any:
-    return resize(crop(img, *box), size, mode)
-
-
 def pad(img: Any, padding: tuple[int, int, int, int], fill: Any, padding_mode: str) -> Any:
     check(img)
     if padding_mode == "constant":
-        filled = _fill(fill, img)
-        if img.mode == "P":
-            palette = img.getpalette()
-            image = ImageOps.expand(img, border=padding, fill=filled)
-            image.putpalette(palette)
-            return image
-        return ImageOps.expand(img, border=padding, fill=filled)
-    left, top, right, bottom = padding
-    if min(padding) < 0:
-        cut = (-min(left, 0), -min(top, 0), img.width + min(right, 0), img.height + min(bottom, 0))
-        img = img.crop(cut)
-    widths = [(max(top, 0), max(bottom, 0)), (max(left, 0), max(right, 0))]
-    array = np.asarray(img)
-    padded = np.pad(array, widths + [(0, 0)] * (array.ndim - 2), mode=padding_mode)  # type: ignore[call-overload]
-    image = Image.fromarray(padded)
+        image = ImageOps.expand(img, border=padding, fill=_fill(fill, img))
+    else:
+        left, top, right, bottom = padding
+        if min(padding) < 0:
+            cut = (-min(left, 0), -min(top, 0), img.width + min(right, 0), img.height + min(bottom, 0))
+            img = img.crop(cut)
+        widths = [(max(top, 0), max(bottom, 0)), (max(left, 0), max(right, 0))]
+        array = np.asarray(img)
+        padded = np.pad(array, widths + [(0, 0)] * (array.ndim - 2), mode=padding_mode)  # type: ignore[call-overload]
+        image = Image.fromarray(padded)
     if img.mode == "P":
         image.putpalette(img.getpalette())
     return image

@@ -26,7 +26,7 @@ def check(img: Any) -> None:
         raise TypeError("Tensor is not a torch image.")
 
 
-def _check_channels(img: Tensor, permitted: tuple[int, ...]) -> None:
+def _check_channels(img: Tensor, permitted: tuple[int, ...] = (1, 3)) -> None:
     check(img)
     channels = get_dimensions(img)[0]
     if channels not in permitted:
@@ -53,6 +53,10 @@ def vflip(img: Tensor) -> Tensor:
 
 def permute_channels(img: Tensor, permutation: Sequence[int]) -> Tensor:
     check(img)
+    if len(permutation) != img.shape[-3]:
+        raise ValueError(
+            f"Length of permutation does not match number of channels: {len(permutation)} != {img.shape[-3]}"
+        )
     return geometry.permute_channels(img, list(permutation))
 
 
@@ -141,7 +145,8 @@ def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool)
     return img.copy_(erased) if inplace else erased
 
 
-def normalize(img: Tensor, mean: Any, std: Any, inplace: bool) -> Tensor:
+def normalize(img: Tensor, mean: Any, std: Any, inplace: bool, v2: bool = False) -> Tensor:
+    """Normalize an image. Of one channel v2 makes as many as there are means, unless that is in place."""
     check(img)
     if not img.is_floating_point():
         raise TypeError(f"Input tensor should be a float tensor. Got {img.dtype}.")
@@ -159,6 +164,14 @@ def normalize(img: Tensor, mean: Any, std: Any, inplace: bool) -> Tensor:
             raise RuntimeError(
                 f"The size of tensor a ({img.shape[-3]}) must match the size of tensor b ({len(values)}) at "
                 f"non-singleton dimension {img.ndim - 3}: {name} has a number for each channel, or one for all"
+            )
+    *outer, channels, height, width = img.shape
+    most = max(channels, len(mean)) if v2 and not inplace else channels
+    for values in (mean, std):
+        if len(values) not in (1, most):
+            raise RuntimeError(
+                f"output with shape {[*outer, most, height, width]} doesn't match the broadcast shape "
+                f"{[*outer, len(values), height, width]}"
             )
     out = color.normalize(img, mean, std)
     return img.copy_(out) if inplace else out
@@ -178,7 +191,7 @@ def convert_image_dtype(img: Tensor, dtype: Any, v2: bool = False) -> Tensor:
 
 
 def adjust_brightness(img: Tensor, factor: float) -> Tensor:
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     return color.adjust_brightness(img, float(factor))
 
 
@@ -188,34 +201,34 @@ def adjust_contrast(img: Tensor, factor: float, v2: bool = False) -> Tensor:
 
 
 def adjust_saturation(img: Tensor, factor: float, v2: bool = False) -> Tensor:
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     return color.adjust_saturation(img, float(factor), v2)
 
 
 def adjust_hue(img: Tensor, factor: float) -> Tensor:
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     return color.adjust_hue(img, float(factor))
 
 
 def adjust_sharpness(img: Tensor, factor: float, v2: bool = False) -> Tensor:
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     return color.adjust_sharpness(img, float(factor), v2)
 
 
 def adjust_gamma(img: Tensor, gamma: float, gain: float) -> Tensor:
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     return color.adjust_gamma(img, float(gamma), float(gain))
 
 
 def rgb_to_grayscale(img: Tensor, num_output_channels: int, v2: bool = False) -> Tensor:
     if img.ndim < 3:
         raise TypeError(f"Input image tensor should have at least 3 dimensions, but found {img.ndim}")
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     return color.rgb_to_grayscale(img, num_output_channels, v2)
 
 
 def invert(img: Tensor) -> Tensor:
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     return color.invert(img)
 
 
@@ -225,7 +238,7 @@ def posterize(img: Tensor, bits: int) -> Tensor:
 
 
 def solarize(img: Tensor, threshold: float) -> Tensor:
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     bound = color.largest(img.dtype.np)
     if threshold > bound:
         raise TypeError("Threshold should be less than bound of img.")
@@ -233,7 +246,7 @@ def solarize(img: Tensor, threshold: float) -> Tensor:
 
 
 def autocontrast(img: Tensor, v2: bool = False) -> Tensor:
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     return color.autocontrast(img, v2)
 
 
@@ -243,7 +256,7 @@ def equalize(img: Tensor) -> Tensor:
 
 
 def _check_bytes(img: Tensor) -> None:
-    _check_channels(img, (1, 3))
+    _check_channels(img)
     if img.dtype != torch.uint8:
         raise TypeError(f"Only torch.uint8 image tensors are supported, but found {img.dtype}")
 

@@ -16,12 +16,14 @@ from ._draws import chance, integer, uniform
 from ._modes import InterpolationMode, mode_of
 
 __all__ = [
-    "CenterCrop", "FiveCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip",
-    "Resize", "TenCrop", "drawn_box", "drawn_sides", "pair_of_sizes",
+    "CenterCrop", "FiveCrop", "Pad", "Perhaps", "RandomCrop", "RandomHorizontalFlip", "RandomResizedCrop",
+    "RandomVerticalFlip", "Resize", "TenCrop", "drawn_box", "drawn_sides", "pair_of_sizes",
 ]  # fmt: skip
 
 
-def pair_of_sizes(size: Any, error: str) -> tuple[int, int]:
+def pair_of_sizes(
+    size: Any, error: str = "Please provide only two dimensions (h, w) for size."
+) -> tuple[int, int]:
     """Height and width, given as one number or two."""
     if isinstance(size, numbers.Number):
         return int(size), int(size)  # type: ignore[call-overload]
@@ -82,7 +84,7 @@ class CenterCrop(Module):
 
     def __init__(self, size: Any) -> None:
         super().__init__()
-        self.size = pair_of_sizes(size, "Please provide only two dimensions (h, w) for size.")
+        self.size = pair_of_sizes(size)
 
     def forward(self, img: Any) -> Any:
         return F.center_crop(img, self.size)
@@ -146,7 +148,7 @@ class RandomCrop(Module):
         padding_mode: str = "constant",
     ) -> None:
         super().__init__()
-        self.size: Any = tuple(pair_of_sizes(size, "Please provide only two dimensions (h, w) for size."))
+        self.size: Any = tuple(pair_of_sizes(size))
         self.padding = padding
         self.pad_if_needed = pad_if_needed
         self.fill = fill
@@ -177,33 +179,44 @@ class RandomCrop(Module):
         return f"{type(self).__name__}(size={self.size}, padding={self.padding})"
 
 
-class _Flip(Module):
+class Perhaps(Module):
+    """The base of functions of an image that are applied with a probability."""
+
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
         self.p = p
+
+    def changed(self, img: Any) -> Any:
+        """The image after the function."""
+        raise NotImplementedError
+
+    def forward(self, img: Any) -> Any:
+        return self.changed(img) if chance(self.p) else img
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p={self.p})"
 
 
-class RandomHorizontalFlip(_Flip):
+class RandomHorizontalFlip(Perhaps):
     """Mirror left and right with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomHorizontalFlip.html
     """
 
-    def forward(self, img: Any) -> Any:
-        return F.hflip(img) if chance(self.p) else img
+    def changed(self, img: Any) -> Any:
+        """The image after the function."""
+        return F.hflip(img)
 
 
-class RandomVerticalFlip(_Flip):
+class RandomVerticalFlip(Perhaps):
     """Mirror above and below with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomVerticalFlip.html
     """
 
-    def forward(self, img: Any) -> Any:
-        return F.vflip(img) if chance(self.p) else img
+    def changed(self, img: Any) -> Any:
+        """The image after the function."""
+        return F.vflip(img)
 
 
 class RandomResizedCrop(Module):
@@ -228,7 +241,7 @@ class RandomResizedCrop(Module):
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        self.size = pair_of_sizes(size, "Please provide only two dimensions (h, w) for size.")
+        self.size = pair_of_sizes(size)
         if not isinstance(scale, Sequence):
             raise TypeError("Scale should be a sequence")
         if not isinstance(ratio, Sequence):
@@ -291,7 +304,7 @@ class FiveCrop(Module):
 
     def __init__(self, size: Any) -> None:
         super().__init__()
-        self.size = pair_of_sizes(size, "Please provide only two dimensions (h, w) for size.")
+        self.size = pair_of_sizes(size)
 
     def forward(self, img: Any) -> Any:
         return F.five_crop(img, self.size)
@@ -312,7 +325,7 @@ class TenCrop(Module):
 
     def __init__(self, size: Any, vertical_flip: bool = False) -> None:
         super().__init__()
-        self.size = pair_of_sizes(size, "Please provide only two dimensions (h, w) for size.")
+        self.size = pair_of_sizes(size)
         self.vertical_flip = vertical_flip
 
     def forward(self, img: Any) -> Any:

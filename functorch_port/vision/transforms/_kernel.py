@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from functorch_port._array import executor, tracing
-from functorch_port._run.call import Op
-from functorch_port._run.registry import Array, OpSpec
+from functorch_port._run.bind import function_of
+from functorch_port._run.registry import Array
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.utils.data._arrays import host_view, like
 
@@ -76,17 +76,12 @@ def kernel(fn: Callable[..., Any]) -> Callable[..., Any]:
             if not isinstance(args[i], np.ndarray):
                 values[i] = on_host(args[i])
         if any(values[i] is None for i in arrays):
-            tensors = (fresh(a) if isinstance(a, np.ndarray) else _hashable(a) for a in args)
-            return operation()(*tensors)
+            return operation()(*(fresh(a) if isinstance(a, np.ndarray) else a for a in args))
         return tensor_of(fn(*values), args[0], *(values[i] for i in arrays))
 
     @functools.cache
-    def operation() -> Op:
-        return Op(OpSpec(fn, (fn.__name__,), ()))
+    def operation() -> Callable[..., Any]:
+        return function_of(__name__)(fn)
 
     call.array = fn  # type: ignore[attr-defined]
     return call
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value

@@ -12,7 +12,7 @@ from functorch_port.nn import Module
 
 from . import functional as F
 from ._draws import chance, integer, uniform
-from ._geometric import drawn_sides, pair_of_sizes
+from ._geometric import Perhaps, drawn_sides, pair_of_sizes
 
 __all__ = [
     "ColorJitter", "GaussianBlur", "Grayscale", "RandomAdjustSharpness", "RandomAutocontrast", "RandomEqualize",
@@ -47,23 +47,17 @@ class ColorJitter(Module):
 
     def forward(self, img: Any) -> Any:
         order, *amounts = self.get_params(self.brightness, self.contrast, self.saturation, self.hue)
-        return jittered(img, order, amounts)
+        steps = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue)
+        for i in order.tolist():
+            if amounts[i] is not None:
+                img = steps[i](img, amounts[i])
+        return img
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(brightness={self.brightness}, contrast={self.contrast}, "
             f"saturation={self.saturation}, hue={self.hue})"
         )
-
-
-def jittered(img: Any, order: Tensor, amounts: Sequence[float | None]) -> Any:
-    """An image after `ColorJitter`, of what was drawn."""
-    steps = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue)
-    for i in order.tolist():
-        amount = amounts[i]
-        if amount is not None:
-            img = steps[i](img, amount)
-    return img
 
 
 def factors(
@@ -172,41 +166,46 @@ class RandomErasing(Module):
     ) -> tuple[int, int, int, int, Tensor]:
         """Draw the top, the left, the height, the width, and what to write."""
         channels, rows, columns = img.shape[-3], img.shape[-2], img.shape[-1]
-        for _ in range(10):
-            height, width = drawn_sides(rows * columns, scale, ratio)
-            if not (height < rows and width < columns):
-                continue
-            if value is None:
-                what = torch.empty(channels, height, width, dtype=torch.float32).normal_()
-            else:
-                what = torch.tensor(value)[:, None, None]
-            return integer(0, rows - height + 1), integer(0, columns - width + 1), height, width, what
-        return 0, 0, rows, columns, img
+        return drawn_erasure(channels, rows, columns, scale, ratio, value) or (0, 0, rows, columns, img)
 
     def forward(self, img: Tensor) -> Tensor:
         if not chance(self.p):
             return img
-        box = self.get_params(img, self.scale, self.ratio, self.values(img))
-        return F.erase(img, *box, self.inplace)
-
-    def values(self, img: Tensor) -> list[float] | None:
-        """What to write, a number for each channel or one for all; None for noise."""
-        given: Any = self.value
-        if isinstance(given, str):
-            return None
-        values = [float(given)] if isinstance(given, int | float) else [float(v) for v in given]
-        if len(values) not in (1, img.shape[-3]):
-            raise ValueError(
-                "If value is a sequence, it should have either a single value or "
-                f"{img.shape[-3]} (number of input channels)"
-            )
-        return values
+        value = erasing_values(self.value, img.shape[-3])
+        return F.erase(img, *self.get_params(img, self.scale, self.ratio, value), self.inplace)
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(p={self.p}, scale={self.scale}, ratio={self.ratio}, value={self.value}, "
             f"inplace={self.inplace})"
         )
+
+
+def erasing_values(value: Any, channels: int) -> list[float] | None:
+    """What `RandomErasing` writes, a number for each channel or one for all; None for noise."""
+    if value is None or value == "random":
+        return None
+    values = [float(value)] if isinstance(value, int | float) else [float(v) for v in value]
+    if len(values) not in (1, channels):
+        raise ValueError(
+            f"If value is a sequence, it should have either a single value or {channels} (number of input channels)"
+        )
+    return values
+
+
+def drawn_erasure(
+    channels: int, rows: int, columns: int, scale: Any, ratio: Any, value: list[float] | None
+) -> tuple[int, int, int, int, Tensor] | None:
+    """Draw the top, the left, the height, the width, and what to write; None if no rectangle fits."""
+    for _ in range(10):
+        height, width = drawn_sides(rows * columns, scale, ratio)
+        if height < rows and width < columns:
+            if value is None:
+                what = torch.empty(channels, height, width, dtype=torch.float32).normal_()
+            else:
+                what = torch.tensor(value)[:, None, None]
+            return integer(0, rows - height + 1), integer(0, columns - width + 1), height, width, what
+    return None
 
 
 class GaussianBlur(Module):
@@ -249,25 +248,7 @@ class GaussianBlur(Module):
         return f"{type(self).__name__}(kernel_size={self.kernel_size}, sigma={self.sigma})"
 
 
-class _Perhaps(Module):
-    """A function of an image, with a probability."""
-
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
-        self.p = p
-
-    def changed(self, img: Any) -> Any:
-        """The image after the function."""
-        raise NotImplementedError
-
-    def forward(self, img: Any) -> Any:
-        return self.changed(img) if chance(self.p) else img
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(p={self.p})"
-
-
-class RandomInvert(_Perhaps):
+class RandomInvert(Perhaps):
     """The negative with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomInvert.html
@@ -278,7 +259,7 @@ class RandomInvert(_Perhaps):
         return F.invert(img)
 
 
-class RandomAutocontrast(_Perhaps):
+class RandomAutocontrast(Perhaps):
     """Stretch each channel to the whole range, with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomAutocontrast.html
@@ -289,7 +270,7 @@ class RandomAutocontrast(_Perhaps):
         return F.autocontrast(img)
 
 
-class RandomEqualize(_Perhaps):
+class RandomEqualize(Perhaps):
     """Make all shades of a channel equally frequent, with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomEqualize.html
@@ -300,7 +281,7 @@ class RandomEqualize(_Perhaps):
         return F.equalize(img)
 
 
-class RandomPosterize(_Perhaps):
+class RandomPosterize(Perhaps):
     """Keep the first ``bits`` of each byte, with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomPosterize.html
@@ -318,7 +299,7 @@ class RandomPosterize(_Perhaps):
         return f"{type(self).__name__}(bits={self.bits},p={self.p})"
 
 
-class RandomSolarize(_Perhaps):
+class RandomSolarize(Perhaps):
     """Invert what is not darker than a threshold, with a probability of ``p``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.RandomSolarize.html
@@ -336,7 +317,7 @@ class RandomSolarize(_Perhaps):
         return f"{type(self).__name__}(threshold={self.threshold},p={self.p})"
 
 
-class RandomAdjustSharpness(_Perhaps):
+class RandomAdjustSharpness(Perhaps):
     """Make an image sharper or blur it, with a probability of ``p``.
 
     Args:

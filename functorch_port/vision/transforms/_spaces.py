@@ -12,15 +12,16 @@ import numpy as np
 from functorch_port._base import dtypes
 
 from . import functional as F
+from ._draws import integer
 
-__all__ = ["SIGNED", "AUTO", "MIX", "RAND", "WIDE", "apply", "magnitudes"]
+__all__ = ["SIGNED", "AUTO", "COLORS", "MIX", "RAND", "WIDE", "apply", "drawn", "magnitudes"]
 
 #: what may be done in the other direction, too
 SIGNED = frozenset({
     "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness",
 })  # fmt: skip
 _MOVES = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
-_COLORS = ("Brightness", "Color", "Contrast", "Sharpness")
+COLORS = ("Brightness", "Color", "Contrast", "Sharpness")
 _REST = ("Posterize", "Solarize", "AutoContrast", "Equalize")
 
 #: a space: the names of its operations in order, and for each the largest magnitude
@@ -28,7 +29,7 @@ Space = dict[str, Any]
 
 
 def _space(names: Sequence[str], most: dict[str, Any]) -> Space:
-    groups = {**dict.fromkeys(("ShearX", "ShearY"), "Shear"), **dict.fromkeys(_COLORS, "Color")}
+    groups = {**dict.fromkeys(("ShearX", "ShearY"), "Shear"), **dict.fromkeys(COLORS, "Color")}
     return {name: most.get(groups.get(name, name)) for name in names}
 
 
@@ -37,10 +38,10 @@ _USUAL = {
     "Shear": 0.3, "TranslateX": ("part", 150.0 / 331.0), "TranslateY": ("part", 150.0 / 331.0), "Rotate": 30.0,
     "Color": 0.9, "Posterize": (8, 4), "Solarize": 255.0,
 }  # fmt: skip
-AUTO = _space([*_MOVES, *_COLORS, *_REST, "Invert"], _USUAL)
-RAND = _space(["Identity", *_MOVES, *_COLORS, *_REST], _USUAL)
+AUTO = _space([*_MOVES, *COLORS, *_REST, "Invert"], _USUAL)
+RAND = _space(["Identity", *_MOVES, *COLORS, *_REST], _USUAL)
 WIDE = _space(
-    ["Identity", *_MOVES, *_COLORS, *_REST],
+    ["Identity", *_MOVES, *COLORS, *_REST],
     {
         "Shear": 0.99,
         "TranslateX": 32.0,
@@ -52,7 +53,7 @@ WIDE = _space(
     },
 )
 MIX = _space(
-    [*_MOVES, *_REST, *_COLORS],
+    [*_MOVES, *_REST, *COLORS],
     {**_USUAL, "TranslateX": ("part", 1.0 / 3.0), "TranslateY": ("part", 1.0 / 3.0), "Posterize": (4, 4)},
 )
 
@@ -93,6 +94,32 @@ def magnitudes(space: Space, name: str, bins: int, size: tuple[int, int]) -> lis
     """
     number = np.float64 if dtypes.get_default_dtype() is dtypes.float64 else np.float32
     return _steps(name, space[name], bins, *size, number)
+
+
+def drawn(
+    space: Space,
+    bins: int,
+    size: tuple[int, int],
+    index: int | None,
+    below: int | None,
+    is_negative: Callable[[], bool],
+) -> tuple[str, float]:
+    """Draw an operation, and its magnitude.
+
+    Args:
+        space: the operations.
+        bins: the number of magnitudes.
+        size: height and width of the image.
+        index: that of the magnitude, or None to draw it.
+        below: what it is drawn below. Default: all.
+        is_negative: draws the sign.
+    """
+    name = [*space][integer(0, len(space))]
+    steps = magnitudes(space, name, bins, size)
+    if steps is None:
+        return name, 0.0
+    magnitude = steps[integer(0, below or bins) if index is None else index]
+    return name, -magnitude if name in SIGNED and is_negative() else magnitude
 
 
 def _affine(**changed: Any) -> Callable[..., Any]:

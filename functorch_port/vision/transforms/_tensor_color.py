@@ -25,6 +25,11 @@ def is_float(dtype: Any) -> bool:
     return np.dtype(dtype).kind not in "biu"
 
 
+def real_of(dtype: Any) -> Any:
+    """The float dtype that an image is computed in."""
+    return np.dtype(dtype).type if is_float(dtype) else np.float32
+
+
 def largest(dtype: Any) -> int:
     """The value of white: 1, or the largest integer of the dtype."""
     if is_float(dtype) or np.dtype(dtype).kind == "b":
@@ -75,15 +80,14 @@ def _sum(x: Any, scale: float, other: Any, fused: bool) -> Any:
 
 def blend(x: Any, other: Any, ratio: float, fused: bool = False) -> Any:
     """``ratio`` of the first image and the rest of the other one, in the range of the first."""
-    xp, dtype = namespace(x), x.dtype
-    real = dtype.type if is_float(dtype) else np.float32
+    xp, dtype, real = namespace(x), x.dtype, real_of(x.dtype)
     mixed = _sum(x.astype(real) * real(ratio), 1.0 - ratio, other, fused)
     return xp.clip(mixed, 0, largest(dtype)).astype(dtype)
 
 
 def gray_of(x: Any, fused: bool = False) -> Any:
     """The luminance of an image in RGB, (..., 1, H, W), in the float dtype that it is computed in."""
-    real = x.dtype.type if is_float(x.dtype) else np.float32
+    real = real_of(x.dtype)
     red, green, blue = (x[..., i : i + 1, :, :].astype(real) for i in range(3))
     return _sum(_sum(real(0.2989) * red, 0.587, green, fused), 0.114, blue, fused)
 
@@ -100,7 +104,7 @@ def rgb_to_grayscale(x: Array, num_output_channels: int, fused: bool = False):
 @kernel
 def adjust_brightness(x: Array, factor: float):
     """Mix an image with black."""
-    return blend(x, np.zeros((1,) * x.ndim, x.dtype if is_float(x.dtype) else np.float32), factor)
+    return blend(x, np.zeros((1,) * x.ndim, real_of(x.dtype)), factor)
 
 
 @kernel
@@ -184,8 +188,7 @@ def adjust_sharpness(x: Array, factor: float, fused: bool = False):
     height, width = x.shape[-2:]
     if height <= 2 or width <= 2:
         return x
-    xp = namespace(x)
-    real = x.dtype.type if is_float(x.dtype) else np.float32
+    xp, real = namespace(x), real_of(x.dtype)
     wide = x.astype(real)
     total: Any = 0
     for i in range(3):
@@ -237,14 +240,13 @@ def posterize_floats(x: Array, bits: int):
 @kernel
 def solarize(x: Array, threshold: float):
     """Invert what is not darker than a threshold."""
-    return namespace(x).where(x >= threshold, x.dtype.type(largest(x.dtype)) - x, x)
+    return namespace(x).where(x >= threshold, invert.array(x), x)
 
 
 @kernel
 def autocontrast(x: Array, by_quotient: bool = False):
     """Stretch each channel to the whole range: multiply or, as v2 does it, divide (``by_quotient``)."""
-    xp, dtype = namespace(x), x.dtype
-    real = dtype.type if is_float(dtype) else np.float32
+    xp, dtype, real = namespace(x), x.dtype, real_of(x.dtype)
     bound = real(largest(dtype))
     low, high = (f(x, (-2, -1), keepdims=True).astype(real) for f in (xp.min, xp.max))
     same = low == high
@@ -287,8 +289,7 @@ def _gaussian(size: int, sigma: float, real: Any) -> np.ndarray:
 @kernel
 def gaussian_blur(x: Array, kernel_size: tuple[int, int], sigma: tuple[float, float]):
     """Average with weights of a normal distribution, along one dimension after the other."""
-    xp, dtype = namespace(x), x.dtype
-    real = dtype.type if is_float(dtype) else np.float32
+    xp, dtype, real = namespace(x), x.dtype, real_of(x.dtype)
     out = x.astype(real)
     for axis, size, width in zip((-1, -2), kernel_size, sigma):
         half = size // 2

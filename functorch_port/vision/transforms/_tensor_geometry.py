@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from functorch_port._tensor.tensor import Tensor
@@ -39,18 +38,12 @@ def vflip(x: Array):
 @kernel
 def permute_channels(x: Array, permutation: tuple[int, ...]):
     """The channels in another order."""
-    return (
-        x[..., list(permutation), :, :] if isinstance(x, np.ndarray) else x[..., np.array(permutation), :, :]
-    )
+    return x[..., np.array(permutation, np.intp), :, :]
 
 
 @kernel
 def crop(x: Array, top: int, left: int, height: int, width: int):
     """Cut a rectangle out; what lies outside the image is black."""
-    return _crop(x, top, left, height, width)
-
-
-def _crop(x: Any, top: int, left: int, height: int, width: int) -> Any:
     rows, columns = x.shape[-2:]
     bottom, right = top + height, left + width
     inner = x[..., max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
@@ -86,10 +79,8 @@ def pad(x: Array, padding: tuple[int, int, int, int], fill: Any, mode: str):
     left, top, right, bottom = padding
     if min(padding) < 0:
         rows, columns = x.shape[-2:]
-        x = x[
-            ..., max(-top, 0) : rows + min(bottom, 0), max(-left, 0) : columns + min(right, 0)
-        ]  # fmt: skip
-    frame = [max(side, 0) for side in (left, top, right, bottom)]
+        x = x[..., max(-top, 0) : rows + min(bottom, 0), max(-left, 0) : columns + min(right, 0)]
+    frame = [max(side, 0) for side in padding]
     if mode == "constant":
         return _padded(x, frame, fill)
     widths = [(0, 0)] * (x.ndim - 2) + [(frame[1], frame[3]), (frame[0], frame[2])]
@@ -102,17 +93,13 @@ def resize(x: Array, size: tuple[int, int], mode: str, antialias: bool, by_bytes
 
     Bytes are averaged in integers, as `interpolate` does it (``by_bytes``), or in floats that are rounded in the end.
     """
-    return _resized(x, size, mode, antialias, by_bytes)
-
-
-def _resized(x: Any, size: Sequence[int], mode: str, antialias: bool, by_bytes: bool) -> Any:
     dtype, shape = x.dtype, x.shape
     if not mode.startswith("nearest") and not is_float(dtype) and not (by_bytes and dtype == np.uint8):
         x = x.astype(np.float32)
     if isinstance(x, np.ndarray):
         x = _resized_on_host(x, size, mode, antialias)
     else:
-        batch = x.reshape(-1, *shape[-3:])
+        batch = x.reshape(math.prod(shape[:-3]), *shape[-3:])
         if mode.startswith("nearest") and not is_float(dtype):
             x = _by_index(batch, size, mode)
         else:
@@ -138,7 +125,7 @@ def _resized_on_host(x: np.ndarray, size: Sequence[int], mode: str, antialias: b
     if mode.startswith("nearest"):
         return _by_index(x, size, mode)
     *batch, height, width = x.shape
-    planes = x.reshape(-1, height, width)
+    planes = x.reshape(math.prod(x.shape[:-2]), height, width)
     if width != size[1]:
         lines = _averaged(np.ascontiguousarray(planes.transpose(2, 0, 1)), size[1], mode, antialias)
         planes = lines.transpose(1, 2, 0)
@@ -191,29 +178,29 @@ def resized_crop(
     by_bytes: bool,
 ):
     """Cut a rectangle out and resize it."""
-    part = _crop(x, *box)
-    return part if part.shape[-2:] == tuple(size) else _resized(part, size, mode, antialias, by_bytes)
+    part = crop.array(x, *box)
+    return part if part.shape[-2:] == tuple(size) else resize.array(part, size, mode, antialias, by_bytes)
 
 
 @kernel
 def erase(x: Array, value: Array, top: int, left: int, height: int, width: int):
     """Overwrite a rectangle."""
-    at = (..., slice(top, top + height), slice(left, left + width))
-    if not isinstance(x, np.ndarray):
-        return x.at[at].set(value.astype(x.dtype))
-    out = x.copy()
-    out[at] = value
-    return out
+    return _written(x, (..., slice(top, top + height), slice(left, left + width)), value)
 
 
 @kernel
 def paste_rolled(x: Array, top: int, left: int, height: int, width: int):
     """Overwrite a rectangle of each image of a batch with that of the image before it."""
     at = (..., slice(top, top + height), slice(left, left + width))
+    return _written(x, at, namespace(x).roll(x[at], 1, 0))
+
+
+def _written(x: Any, at: Any, value: Any) -> Any:
+    """A copy with a value at a place."""
     if not isinstance(x, np.ndarray):
-        return x.at[at].set(jnp.roll(x, 1, 0)[at])
+        return x.at[at].set(value)
     out = x.copy()
-    out[at] = np.roll(x[at], 1, 0)
+    out[at] = value
     return out
 
 
@@ -221,7 +208,7 @@ def paste_rolled(x: Array, top: int, left: int, height: int, width: int):
 def sample(x: Array, grid: Array, mode: str, fill: tuple[float, ...] | None):
     """The image at the places of a grid (1, H, W, 2), as `grid_sample` has them; what lies outside gets ``fill``."""
     dtype, shape, xp = x.dtype, x.shape, namespace(x)
-    batch = x.reshape(-1, *shape[-3:])
+    batch = x.reshape(math.prod(shape[:-3]), *shape[-3:])
     if not is_float(dtype):
         batch = batch.astype(np.float32)
     if fill is not None:
@@ -248,8 +235,8 @@ def _sampled(x: np.ndarray, grid: np.ndarray, mode: str) -> np.ndarray:
     """
     height, width = x.shape[-2:]
     framed = np.zeros((height + 4, width + 4, x.shape[0] * x.shape[1]), x.dtype)
-    framed[2:-2, 2:-2] = x.reshape(-1, height, width).transpose(1, 2, 0)
-    pixels = framed.reshape(-1, framed.shape[2])
+    framed[2:-2, 2:-2] = x.reshape(framed.shape[2], height, width).transpose(1, 2, 0)
+    pixels = framed.reshape(framed.shape[0] * framed.shape[1], framed.shape[2])
     column, row = (
         np.clip(np.nan_to_num(((grid[..., k].ravel() + 1) * size - 1) / 2), -2, size)
         for k, size in ((0, width), (1, height))
@@ -273,12 +260,12 @@ def _sampled(x: np.ndarray, grid: np.ndarray, mode: str) -> np.ndarray:
     return out.T.reshape(*x.shape[:2], *grid.shape[:2])
 
 
-def _sample(img: Tensor, grid: np.ndarray, mode: str, fill: Sequence[float] | None) -> Tensor:
-    values = None if fill is None else tuple(map(float, fill))
-    return sample(img, grid, mode, values)
+def _sample(img: Tensor, grid: np.ndarray, mode: str, fill: Any) -> Tensor:
+    """`sample` with the color of new pixels as it was given."""
+    return sample(img, grid, mode, _fills(img, fill))
 
 
-def _fills(img: Tensor, fill: Any) -> Sequence[float] | None:
+def _fills(img: Tensor, fill: Any) -> tuple[float, ...] | None:
     """The color of new pixels, a number for each channel (or one for all).
 
     Raises:
@@ -286,7 +273,7 @@ def _fills(img: Tensor, fill: Any) -> Sequence[float] | None:
     """
     if fill is None:
         return None
-    values = list(fill) if isinstance(fill, list | tuple) else [fill]
+    values = tuple(map(float, fill)) if isinstance(fill, list | tuple) else (float(fill),)
     channels = img.shape[-3]
     if len(values) not in (1, channels):
         raise ValueError(
@@ -308,14 +295,14 @@ def _affine_grid(matrix: Sequence[float], size: tuple[int, int], out: tuple[int,
 def affine(img: Tensor, matrix: Sequence[float], mode: str, fill: Any) -> Tensor:
     """Apply an affine map, given by the matrix of its inverse around the centre of the image."""
     size = (img.shape[-2], img.shape[-1])
-    return _sample(img, _affine_grid(matrix, size, size), mode, _fills(img, fill))
+    return _sample(img, _affine_grid(matrix, size, size), mode, fill)
 
 
 def rotate(img: Tensor, matrix: Sequence[float], mode: str, expand: bool, fill: Any) -> Tensor:
     """As `affine`; with ``expand`` the result is so large that nothing is cut off."""
     size = (img.shape[-2], img.shape[-1])
     out = _expanded(matrix, *size) if expand else size
-    return _sample(img, _affine_grid(matrix, size, out), mode, _fills(img, fill))
+    return _sample(img, _affine_grid(matrix, size, out), mode, fill)
 
 
 def _expanded(matrix: Sequence[float], height: int, width: int) -> tuple[int, int]:
@@ -340,14 +327,14 @@ def perspective(img: Tensor, coefficients: Sequence[float], mode: str, fill: Any
     half_x, half_y = np.float32(0.5 * columns), np.float32(0.5 * rows)
     across = (a / half_x * x + b / half_x * y + c / half_x) / below - 1
     down = (d / half_y * x + e / half_y * y + f / half_y) / below - 1
-    return _sample(img, np.stack([across, down], -1)[None], mode, _fills(img, fill))
+    return _sample(img, np.stack([across, down], -1)[None], mode, fill)
 
 
 def elastic(img: Tensor, displacement: np.ndarray, mode: str, fill: Any) -> Tensor:
     """Move each pixel by a displacement (1, H, W, 2) in the coordinates of `grid_sample`."""
     y, x = (np.linspace((1 - n) / n, (n - 1) / n, n, dtype=np.float32) for n in img.shape[-2:])
     identity = np.stack(np.broadcast_arrays(x[None, :], y[:, None]), -1)[None]
-    return _sample(img, identity + displacement, mode, _fills(img, fill))
+    return _sample(img, identity + displacement, mode, fill)
 
 
 def inverse_matrix(
@@ -356,9 +343,10 @@ def inverse_matrix(
     translate: Sequence[float],
     scale: float,
     shear: Sequence[float],
-    inverted: bool = True,
 ) -> list[float]:
-    """The six numbers of an affine map: shears, then a rotation and a scale around ``center``, then a translation.
+    """The six numbers of the inverse of an affine map.
+
+    The map shears, then rotates and scales around ``center``, then moves.
 
     Args:
         center: x and y of what stays in its place.
@@ -366,7 +354,6 @@ def inverse_matrix(
         translate: along x and y.
         scale: the factor.
         shear: along x and y, in degrees.
-        inverted: whether to return the matrix of the inverse map.
     """
     turn, shear_x, shear_y = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
     (cx, cy), (tx, ty) = center, translate
@@ -374,14 +361,9 @@ def inverse_matrix(
     b = -math.cos(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) - math.sin(turn)
     c = math.sin(turn - shear_y) / math.cos(shear_y)
     d = -math.sin(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) + math.cos(turn)
-    if inverted:
-        m = [d / scale, -b / scale, 0.0, -c / scale, a / scale, 0.0]
-        m[2] += m[0] * (-cx - tx) + m[1] * (-cy - ty) + cx
-        m[5] += m[3] * (-cx - tx) + m[4] * (-cy - ty) + cy
-        return m
-    m = [scale * a, scale * b, 0.0, scale * c, scale * d, 0.0]
-    m[2] += m[0] * -cx + m[1] * -cy + cx + tx
-    m[5] += m[3] * -cx + m[4] * -cy + cy + ty
+    m = [d / scale, -b / scale, 0.0, -c / scale, a / scale, 0.0]
+    m[2] += m[0] * (-cx - tx) + m[1] * (-cy - ty) + cx
+    m[5] += m[3] * (-cx - tx) + m[4] * (-cy - ty) + cy
     return m
 
 

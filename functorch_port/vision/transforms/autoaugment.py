@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -13,7 +14,7 @@ from . import functional as F
 from ._draws import integer
 from ._modes import InterpolationMode
 from ._policies import POLICIES
-from ._spaces import AUTO, MIX, RAND, SIGNED, WIDE, apply, magnitudes
+from ._spaces import AUTO, COLORS, MIX, RAND, SIGNED, WIDE, apply, drawn, magnitudes
 from ._tensor_color import add_scaled
 from ._warping import fill_of
 
@@ -40,22 +41,9 @@ class _Augment(Module):
         return apply(img, name, magnitude, self.interpolation, fill_of(self.fill, img))
 
     def _random(self, img: Any, space: Any, bins: int, index: int | None, below: int | None = None) -> Any:
-        """An image after one operation: which one, and what is not given, is drawn.
-
-        Args:
-            space: the operations.
-            bins: the number of magnitudes.
-            index: that of the magnitude, or None to draw it.
-            below: what it is drawn below. Default: all.
-        """
+        """An image after one operation: which one, and what is not given, is drawn. See `_spaces.drawn`."""
         _, height, width = F.get_dimensions(img)
-        name = [*space][integer(0, len(space))]
-        steps = magnitudes(space, name, bins, (height, width))
-        magnitude = 0.0
-        if steps is not None:
-            magnitude = float(steps[integer(0, below or bins) if index is None else index])
-        if name in SIGNED and integer(0, 2):
-            magnitude = -magnitude
+        name, magnitude = drawn(space, bins, (height, width), index, below, lambda: integer(0, 2) == 1)
         return self._applied(img, name, magnitude)
 
 
@@ -92,7 +80,7 @@ class AutoAugment(_Augment):
                 continue
             _, height, width = F.get_dimensions(img)
             steps = magnitudes(AUTO, name, 10, (height, width))
-            magnitude = 0.0 if step is None or steps is None else float(steps[step])
+            magnitude = 0.0 if step is None or steps is None else steps[step]
             img = self._applied(img, name, -magnitude if name in SIGNED and sign == 0 else magnitude)
         return img
 
@@ -215,16 +203,9 @@ class AugMix(_Augment):
         return self._mixed(orig_img)
 
     def _mixed(self, img: Tensor) -> Tensor:
-        batch = img.reshape(*(1,) * max(4 - img.ndim, 0), *img.shape)
-        of_image, weights = dirichlet_weights(self.alpha, self.mixture_width, batch.shape[0])
-        space = MIX if self.all_ops else dict([*MIX.items()][:9])
-        mixed = add_scaled(torch.zeros((), dtype=of_image.dtype), batch, of_image)
-        for i in range(self.mixture_width):
-            chain = batch
-            for _ in range(self.chain_depth if self.chain_depth > 0 else integer(1, 4)):
-                chain = self._random(chain, space, 10, None, self.severity)
-            mixed = add_scaled(mixed, chain, weights[:, i])
-        return mixed.view(img.shape).to(img.dtype)
+        return mixture(
+            self, img, MIX, lambda chain, space: self._random(chain, space, 10, None, self.severity)
+        )
 
     def __repr__(self) -> str:
         return (
@@ -240,7 +221,29 @@ def check_severity(severity: int) -> None:
         raise ValueError(f"The severity must be between [1, 10]. Got {severity} instead.")
 
 
-def dirichlet_weights(alpha: float, width: int, batch: int) -> tuple[Tensor, Tensor]:
+def mixture(augmix: Any, img: Tensor, space: Any, changed: Callable[[Tensor, Any], Tensor]) -> Tensor:
+    """A random mixture of an image and of chains of operations, for `AugMix`.
+
+    Args:
+        augmix: says how many chains, how long they are, and what is mixed.
+        img: the image, or a batch.
+        space: the operations.
+        changed: an image after an operation of a space.
+    """
+    if not augmix.all_ops:
+        space = {name: most for name, most in space.items() if name not in COLORS}
+    batch = img.reshape(*(1,) * max(4 - img.ndim, 0), *img.shape)
+    of_image, weights = _dirichlet_weights(augmix.alpha, augmix.mixture_width, batch.shape[0])
+    mixed = add_scaled(torch.zeros((), dtype=of_image.dtype), batch, of_image)
+    for i in range(augmix.mixture_width):
+        chain = batch
+        for _ in range(augmix.chain_depth if augmix.chain_depth > 0 else integer(1, 4)):
+            chain = changed(chain, space)
+        mixed = add_scaled(mixed, chain, weights[:, i])
+    return mixed.view(img.shape).to(img.dtype)
+
+
+def _dirichlet_weights(alpha: float, width: int, batch: int) -> tuple[Tensor, Tensor]:
     """Draw the weight of each image (batch,), and those of its chains (batch, width), which sum to the rest."""
     share = torch._sample_dirichlet(torch.full((batch, 2), float(alpha)))
     chains = torch._sample_dirichlet(torch.full((batch, width), float(alpha)))

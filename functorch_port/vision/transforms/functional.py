@@ -29,7 +29,6 @@ from ._functional_colors import (
     home,
     invert,
     normalize,
-    permute_channels,
     posterize,
     rgb_to_grayscale,
     solarize,
@@ -42,7 +41,7 @@ __all__ = [
     "InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
     "adjust_sharpness", "affine", "autocontrast", "center_crop", "convert_image_dtype", "crop", "elastic_transform",
     "equalize", "erase", "five_crop", "gaussian_blur", "get_dimensions", "get_image_num_channels", "get_image_size",
-    "hflip", "invert", "normalize", "pad", "permute_channels", "perspective", "pil_to_tensor", "posterize", "resize",
+    "hflip", "invert", "normalize", "pad", "perspective", "pil_to_tensor", "posterize", "resize",
     "resized_crop", "rgb_to_grayscale", "rotate", "solarize", "ten_crop", "to_grayscale", "to_pil_image", "to_tensor",
     "vflip",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ class TVTensor(Tensor):
         return wrap(plain(self).detach().clone().requires_grad_(self.requires_grad), like=self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuilt, (type(self), plain(self), self._meta())
+        return _of, (type(self), plain(self), self._meta())
 
     def __repr__(self, **kwargs: Any) -> str:
         body = repr(plain(self)).removeprefix("tensor(").removesuffix(")")
@@ -55,15 +55,20 @@ def plain(x: Any) -> Any:
     return x
 
 
-def _rebuilt(cls: type, tensor: Tensor, meta: Mapping[str, Any]) -> Any:
-    return _of(cls, tensor, meta)
-
-
 def _of(cls: Any, tensor: Tensor, meta: Mapping[str, Any]) -> Any:
     made = tensor.as_subclass(cls)
     for name, value in meta.items():
         setattr(made, name, value)
     return made
+
+
+def _pixels(data: Any) -> Any:
+    """A Pillow image as a tensor; other data as they are."""
+    if not hasattr(data, "getbands"):
+        return data
+    from functorch_port.vision.transforms.functional import pil_to_tensor
+
+    return pil_to_tensor(data)
 
 
 def _tensor(data: Any, dtype: Any, device: Any, requires_grad: bool | None) -> Tensor:
@@ -95,11 +100,7 @@ class Image(TVTensor):
     def __new__(
         cls, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool | None = None
     ) -> Any:
-        if hasattr(data, "getbands"):  # a Pillow image
-            from functorch_port.vision.transforms.functional import pil_to_tensor
-
-            data = pil_to_tensor(data)
-        tensor = _tensor(data, dtype, device, requires_grad)
+        tensor = _tensor(_pixels(data), dtype, device, requires_grad)
         if tensor.ndim < 2:
             raise ValueError(f"Tensor must be 2D or higher, got {tensor.ndim}D tensor.")
         return (tensor.unsqueeze(0) if tensor.ndim == 2 else tensor).as_subclass(cls)
@@ -117,11 +118,7 @@ class Mask(TVTensor):
     def __new__(
         cls, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool | None = None
     ) -> Any:
-        if hasattr(data, "getbands"):
-            from functorch_port.vision.transforms.functional import pil_to_tensor
-
-            data = pil_to_tensor(data)
-        return _tensor(data, dtype, device, requires_grad).as_subclass(cls)
+        return _tensor(_pixels(data), dtype, device, requires_grad).as_subclass(cls)
 
 
 class BoundingBoxFormat(Enum):

@@ -43,7 +43,7 @@ class RandomErasing(RandomApplyTransform):
         inplace: bool = False,
     ) -> None:
         super().__init__(p=p)
-        self._values = _photometric.RandomErasing(p, scale, ratio, value, inplace).values
+        _photometric.RandomErasing(p, scale, ratio, value, inplace)  # checks them
         self.scale = scale
         self.ratio = ratio
         self.value = (
@@ -53,24 +53,15 @@ class RandomErasing(RandomApplyTransform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the rectangle and what to write."""
-        img = _shaped(*query_chw(flat_inputs))
-        top, left, height, width, value = _photometric.RandomErasing.get_params(
-            img, self.scale, self.ratio, self._values(img)
-        )
-        if value is img:  # no rectangle fits
-            return {"box": None}
-        return {"box": (top, left, height, width), "value": value}
+        channels, rows, columns = query_chw(flat_inputs)
+        values = _photometric.erasing_values(self.value, channels)
+        drawn = _photometric.drawn_erasure(channels, rows, columns, self.scale, self.ratio, values)
+        return {"drawn": drawn}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Change one input."""
-        if params["box"] is None:
-            return inpt
-        return self._call(F.erase, inpt, *params["box"], params["value"], self.inplace)
-
-
-def _shaped(channels: int, height: int, width: int) -> Tensor:
-    """A tensor of this shape, for a function that looks at no more."""
-    return torch.empty(channels, height, width, device="meta")
+        drawn = params["drawn"]
+        return inpt if drawn is None else self._call(F.erase, inpt, *drawn, self.inplace)
 
 
 class _OfBatches(Transform):
@@ -135,7 +126,7 @@ class _OfBatches(Transform):
 
     def _mixed_labels(self, labels: Tensor, share: float) -> Tensor:
         if labels.ndim == 1:
-            labels = torch.nn.functional.one_hot(labels, num_classes=self.num_classes or -1)
+            labels = torch.nn.functional.one_hot(labels, num_classes=self.num_classes)  # type: ignore[arg-type]
         return _mixed(labels if labels.dtype.is_floating_point else labels.float(), share)
 
 

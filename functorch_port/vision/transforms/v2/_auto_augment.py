@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.utils._pytree import tree_flatten, tree_unflatten
 from functorch_port.vision.transforms import _spaces
 from functorch_port.vision.transforms import functional as _F
 from functorch_port.vision.transforms._draws import integer, uniform
-from functorch_port.vision.transforms._spaces import SIGNED, apply, magnitudes
-from functorch_port.vision.transforms._tensor_color import add_scaled
+from functorch_port.vision.transforms._spaces import SIGNED, apply, drawn, magnitudes
 from functorch_port.vision.transforms.autoaugment import (
     AutoAugmentPolicy,
     check_severity,
-    dirichlet_weights,
+    mixture,
     policies_of,
 )
 from functorch_port.vision.tv_tensors import Image, plain, wrap
@@ -68,15 +66,14 @@ class _Augment(Transform):
     def _random(
         self, img: Any, fill: Any, space: Any, bins: int, index: int | None, below: int | None = None
     ) -> Any:
-        """An image after one operation: which one, and what is not given, is drawn. See `autoaugment`."""
-        name = [*space][integer(0, len(space))]
-        steps = magnitudes(space, name, bins, tuple(F.get_size(img)))  # type: ignore[arg-type]
-        magnitude = 0.0
-        if steps is not None:
-            magnitude = float(steps[integer(0, below or bins) if index is None else index])
-            if name in SIGNED and uniform(0, 1) <= 0.5:
-                magnitude = -magnitude
+        """An image after one operation: which one, and what is not given, is drawn. See `_spaces.drawn`."""
+        height, width = F.get_size(img)
+        name, magnitude = drawn(space, bins, (height, width), index, below, _is_negative)
         return self._applied(img, name, magnitude, fill)
+
+
+def _is_negative() -> bool:
+    return uniform(0, 1) <= 0.5
 
 
 class AutoAugment(_Augment):
@@ -104,12 +101,11 @@ class AutoAugment(_Augment):
         for name, p, step in self._policies[integer(0, len(self._policies))]:
             if uniform(0, 1) > p:
                 continue
-            steps = magnitudes(AUTO, name, 10, tuple(F.get_size(img)))  # type: ignore[arg-type]
+            height, width = F.get_size(img)
+            steps = magnitudes(AUTO, name, 10, (height, width))
             magnitude = 0.0
             if steps is not None and step is not None:
-                magnitude = float(steps[step])
-                if name in SIGNED and uniform(0, 1) <= 0.5:
-                    magnitude = -magnitude
+                magnitude = -steps[step] if name in SIGNED and _is_negative() else steps[step]
             img = self._applied(img, name, magnitude, fill)
         return img
 
@@ -203,13 +199,6 @@ class AugMix(_Augment):
         return _F.to_pil_image(self._mixed(_F.pil_to_tensor(img), fill))
 
     def _mixed(self, img: Tensor, fill: Any) -> Tensor:
-        batch = img.reshape(*(1,) * max(4 - img.ndim, 0), *img.shape)
-        of_image, weights = dirichlet_weights(self.alpha, self.mixture_width, batch.shape[0])
-        space = MIX if self.all_ops else dict([*MIX.items()][:9])
-        mixed = add_scaled(torch.zeros((), dtype=of_image.dtype), batch, of_image)
-        for i in range(self.mixture_width):
-            chain = batch
-            for _ in range(self.chain_depth if self.chain_depth > 0 else integer(1, 4)):
-                chain = self._random(chain, fill, space, 10, None, self.severity)
-            mixed = add_scaled(mixed, chain, weights[:, i])
-        return mixed.view(img.shape).to(img.dtype)
+        return mixture(
+            self, img, MIX, lambda chain, space: self._random(chain, fill, space, 10, None, self.severity)
+        )

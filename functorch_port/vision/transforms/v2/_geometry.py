@@ -344,10 +344,9 @@ class RandomCrop(Transform):
     ) -> None:
         super().__init__()
         self.size = two_sizes(size)
-        checked = None if padding is None else Pad(padding, padding_mode=padding_mode)
         self.padding = None
-        if checked is not None:
-            left, top, right, bottom = _four(checked.padding)
+        if padding is not None:
+            left, top, right, bottom = _four(Pad(padding, padding_mode=padding_mode).padding)
             self.padding = [left, right, top, bottom]  # torchvision's order of this attribute
         self.pad_if_needed = pad_if_needed
         self.fill = checked_fill(fill)

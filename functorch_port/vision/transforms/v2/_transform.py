@@ -12,6 +12,7 @@ from functorch_port.nn import Module
 from functorch_port.utils._pytree import tree_flatten, tree_unflatten
 from functorch_port.vision._pillow import Image as Pillow
 from functorch_port.vision.transforms._draws import chance
+from functorch_port.vision.transforms._geometric import pair_of_sizes
 from functorch_port.vision.tv_tensors import BoundingBoxes, Image, Mask, TVTensor
 
 from . import functional as F
@@ -186,15 +187,11 @@ def checked_fill(fill: Any) -> Any:
     return fill
 
 
-def two_sizes(size: Any, error: str = "Please provide only two dimensions (h, w) for size.") -> Any:
+def two_sizes(size: Any) -> tuple[int, int]:
     """Height and width, given as one number or two."""
     if not isinstance(size, int | Sequence):
-        raise TypeError(error)
-    if isinstance(size, int):
-        return (size, size)
-    if len(size) not in (1, 2):
-        raise ValueError(error)
-    return (size[0], size[0]) if len(size) == 1 else size
+        raise TypeError("Please provide only two dimensions (h, w) for size.")
+    return pair_of_sizes(size)
 
 
 def no_masks_or_boxes(flat_inputs: Sequence[Any], name: str) -> None:

@@ -5,6 +5,7 @@ Images are changed by the functions of `transforms.functional`; here are those f
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.vision._pillow import Image as _Pillow
 from functorch_port.vision._refused import refusing as _refusing
-from functorch_port.vision.transforms import _functional_tensor, _tensor_color
+from functorch_port.vision.transforms import _functional_colors, _functional_tensor, _tensor_color
 from functorch_port.vision.transforms import functional as _F
 from functorch_port.vision.transforms._modes import InterpolationMode
 from functorch_port.vision.tv_tensors import BoundingBoxes, Image, Mask, TVTensor, plain
@@ -62,14 +63,24 @@ def _resized_crop_mask(
 
 
 def _pad(inpt: Any, padding: Any, fill: Any = None, padding_mode: str = "constant") -> Any:
-    return _F.pad(inpt, padding, 0 if fill is None else fill, padding_mode)
+    return _F.pad(inpt, padding, fill, padding_mode)
+
+
+def _normalize(inpt: Any, mean: Any, std: Any, inplace: bool = False) -> Any:
+    if not isinstance(inpt, Tensor):
+        raise TypeError(f"img should be Tensor Image. Got {type(inpt)}")
+    return _functional_tensor.normalize(inpt, mean, std, inplace, v2=True)
 
 
 def _with_nearest(fn: Any) -> Any:
     """A function of an image as one of masks, whose classes cannot be averaged."""
 
+    signature = inspect.signature(fn)
+
     def call(inpt: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return fn(inpt, *args, **{**kwargs, "interpolation": _NEAREST})
+        bound = signature.bind(inpt, *args, **kwargs)
+        bound.arguments["interpolation"] = _NEAREST
+        return fn(*bound.args, **bound.kwargs)
 
     return call
 
@@ -96,8 +107,8 @@ adjust_gamma = any_kind(_F.adjust_gamma, colors=True)
 invert = any_kind(_F.invert, colors=True)
 solarize = any_kind(_F.solarize, colors=True)
 gaussian_blur = any_kind(_F.gaussian_blur, colors=True)
-permute_channels = any_kind(_F.permute_channels, colors=True)
-normalize = any_kind(_F.normalize, colors=True)
+permute_channels = any_kind(_functional_colors.permute_channels, colors=True)
+normalize = any_kind(_normalize, colors=True, name="normalize")
 
 
 def _adjust_contrast(inpt: Any, contrast_factor: float) -> Any:
@@ -159,6 +170,10 @@ def _to_dtype(inpt: Tensor, dtype: Any = torch.float32, scale: bool = False) -> 
     return _functional_tensor.convert_image_dtype(inpt, dtype, v2=True) if scale else inpt.to(dtype)
 
 
+def _unscaled_to_dtype(inpt: Tensor, dtype: Any = torch.float32, scale: bool = False) -> Tensor:
+    return inpt.to(dtype)
+
+
 def _gaussian_noise(inpt: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Tensor:
     if not isinstance(inpt, Tensor):
         raise ValueError("Gaussian Noise is not implemented for PIL images.")
@@ -182,13 +197,7 @@ erase = any_kind(_erase, colors=True, name="erase")
 equalize = any_kind(_equalize, colors=True, name="equalize")
 posterize = any_kind(_posterize, colors=True, name="posterize")
 grayscale_to_rgb = any_kind(_grayscale_to_rgb, colors=True, name="grayscale_to_rgb")
-to_dtype = any_kind(
-    _to_dtype,
-    mask=lambda inpt, dtype=torch.float32, scale=False: inpt.to(dtype),
-    boxes=lambda inpt, dtype=torch.float32, scale=False: inpt.to(dtype),
-    colors=True,
-    name="to_dtype",
-)
+to_dtype = any_kind(_to_dtype, _unscaled_to_dtype, _unscaled_to_dtype, colors=True, name="to_dtype")
 gaussian_noise = any_kind(_gaussian_noise, colors=True, name="gaussian_noise")
 
 

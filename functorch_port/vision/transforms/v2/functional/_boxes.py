@@ -7,40 +7,22 @@ from typing import Any
 
 import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
+from functorch_port.vision.ops.boxes import box_convert, clip_boxes_to_image
 from functorch_port.vision.transforms import functional as F
 from functorch_port.vision.tv_tensors import BoundingBoxes, BoundingBoxFormat, format_of, plain, wrap
 
 __all__ = ["clamp_bounding_boxes", "convert_bounding_box_format"]
 
-XYXY, XYWH, CXCYWH = BoundingBoxFormat.XYXY, BoundingBoxFormat.XYWH, BoundingBoxFormat.CXCYWH
+XYXY, CXCYWH = BoundingBoxFormat.XYXY, BoundingBoxFormat.CXCYWH
 
 
-def _to_corners(boxes: Tensor, old: BoundingBoxFormat) -> Tensor:
-    a, b, c, d = boxes.unbind(-1)
-    if old is XYWH:
-        return torch.stack([a, b, a + c, b + d], -1)
-    if old is CXCYWH:
-        _check_halves(boxes)
-        return torch.stack([a - c * 0.5, b - d * 0.5, a + c * 0.5, b + d * 0.5], -1)
-    return boxes
-
-
-def _from_corners(boxes: Tensor, new: BoundingBoxFormat) -> Tensor:
-    left, top, right, bottom = boxes.unbind(-1)
-    if new is XYWH:
-        return torch.stack([left, top, right - left, bottom - top], -1)
-    if new is CXCYWH:
-        _check_halves(boxes)
-        return torch.stack([(left + right) * 0.5, (top + bottom) * 0.5, right - left, bottom - top], -1)
-    return boxes
-
-
-def _check_halves(boxes: Tensor) -> None:
-    if not boxes.is_floating_point():
+def _converted(boxes: Tensor, old: BoundingBoxFormat, new: BoundingBoxFormat) -> Tensor:
+    if CXCYWH in (old, new) and not boxes.is_floating_point():
         raise NotImplementedError(
             f"boxes of {boxes.dtype} in the format CXCYWH: a middle may lie between two pixels. Convert them to "
             "floats, or give XYXY or XYWH"
         )
+    return boxes if old is new else box_convert(boxes, old.value.lower(), new.value.lower())
 
 
 def convert_bounding_box_format(
@@ -69,7 +51,7 @@ def convert_bounding_box_format(
     else:
         old = format_of(old_format)
     boxes = plain(inpt)
-    out = _from_corners(_to_corners(boxes, old), new)
+    out = _converted(boxes, old, new)
     if inplace:
         out = boxes.copy_(out)
     return wrap(out, like=inpt, format=new) if isinstance(inpt, BoundingBoxes) else out
@@ -100,19 +82,16 @@ def clamp_bounding_boxes(
 
 
 def _clamped(boxes: Tensor, format: BoundingBoxFormat, canvas_size: Any) -> Tensor:
-    height, width = canvas_size
-    left, top, right, bottom = _to_corners(boxes, format).unbind(-1)
-    across = [x.clamp(0, width) for x in (left, right)]
-    down = [y.clamp(0, height) for y in (top, bottom)]
-    return _from_corners(torch.stack([across[0], down[0], across[1], down[1]], -1), format)
+    corners = clip_boxes_to_image(_converted(boxes, format, XYXY), canvas_size)
+    return _converted(corners, XYXY, format)
 
 
 def _moved(
     boxes: BoundingBoxes, canvas_size: Any, change: Callable[..., Any], clamp: bool = True
 ) -> BoundingBoxes:
     """Boxes whose corners ``change`` maps, in an image of another size."""
-    corners = change(*_to_corners(plain(boxes), boxes.format).unbind(-1))
-    out = _from_corners(torch.stack(corners, -1), boxes.format).to(boxes.dtype)
+    corners = change(*_converted(plain(boxes), boxes.format, XYXY).unbind(-1))
+    out = _converted(torch.stack(corners, -1), XYXY, boxes.format).to(boxes.dtype)
     made = wrap(out, like=boxes, canvas_size=tuple(canvas_size))
     return clamp_bounding_boxes(made) if clamp else made  # type: ignore[return-value]
 
