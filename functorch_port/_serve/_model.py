@@ -113,7 +113,8 @@ class Model:
         for one, array in zip(self.inputs, arrays, strict=True):
             failed = mismatch(one, self.program.range_constraints, array.shape, one.dtype or "", sizes)
             if failed:
-                raise Wrong(failed.partition("; ")[2] + f" ({failed.partition('; ')[0]})", one.name)
+                test, _, has = failed.partition("; ")
+                raise Wrong(f"{has} ({test})", one.name)
         if self.batch is not None and self.rows(arrays) > self.sizes[-1]:
             raise Wrong(
                 f"{self.inputs[0].name} has {self.rows(arrays)} rows, and the server takes at most {self.sizes[-1]} in "
