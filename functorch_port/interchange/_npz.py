@@ -58,7 +58,7 @@ def write(path: Any, tree: Any, tick: Any = None) -> None:
         raise ValueError(f"the entry name {_ABOUT} is reserved: rename the entry")
     path = os.fspath(path)
     try:
-        with atomic(os.path.realpath(path)) as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, tensor in tensors.items():
                 array = array_of(name, tensor)
                 if name in own:
