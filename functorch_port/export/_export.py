@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -292,13 +292,12 @@ def _program(
     inside: bool,
 ) -> ExportedProgram:
     pure = traced.pure
-    cells = dict(zip(pure.cells, pure.names, strict=True)) | pure.extra
-    _refuse(pure, cells)
-    state, keys = _state(mod, cells)
+    _refuse(pure)
+    state, keys = _state(mod, pure.names)
     mutated = _mutated(pure, state, keys)
     values = {s.key: s.tensor._value for s in state if s.key is not None and s.key == s.target}
     fixed = {key: values.pop(key) for key in [*values] if inside and key not in mutated}
-    names = {key: cells[cell] for cell, key in keys.items()}
+    names = {key: pure.names[cell] for cell, key in keys.items()}
 
     def forward(given: dict[str, Any], inputs: list[Any]) -> tuple[list[Any], dict[str, Any], list[Any]]:
         held = {**given, **fixed}
@@ -349,7 +348,7 @@ def _outputs(outputs: list[tuple[str, tuple[Any] | None]], exported: Any) -> lis
     return found
 
 
-def _state(mod: Module, cells: Mapping[Storage, str]) -> tuple[list[State], dict[Storage, str]]:
+def _state(mod: Module, cells: Collection[Storage]) -> tuple[list[State], dict[Storage, str]]:
     """The tensors beside the program, and the keys of those that it takes, which are those of ``cells``."""
     keys: dict[Storage, str] = {}
     state: list[State] = []
@@ -390,11 +389,11 @@ def _state(mod: Module, cells: Mapping[Storage, str]) -> tuple[list[State], dict
     return state, keys
 
 
-def _refuse(pure: Pure, cells: Mapping[Storage, str]) -> None:
+def _refuse(pure: Pure) -> None:
     """Raise for what only a Python function can do."""
     program = pure.program
     effects = program.effects
-    if program.inputs.draws or any(generator._key in cells for generator in alive.generators):
+    if program.inputs.draws or any(generator._key in pure.names for generator in alive.generators):
         raise NotImplementedError(
             "export: the module draws random numbers, as dropout does in training mode; call module.eval() first"
         )
