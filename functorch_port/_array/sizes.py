@@ -219,7 +219,7 @@ def _comparison(name: str) -> Callable[[SymSize, Any], Any]:
 
 
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+for _name in _SIGNS:
     setattr(SymSize, f"__{_name}__", _comparison(_name))
 SymSize.__bool__ = lambda self: self != 0  # type: ignore[method-assign]
 SymSize.__hash__ = lambda self: hash(self.concrete())  # type: ignore[method-assign]
