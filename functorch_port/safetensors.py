@@ -331,7 +331,7 @@ def _written(filename: Path) -> Iterator[IO[bytes]]:
     """A file to write atomically."""
     path = os.fspath(filename)
     try:
-        with atomic(os.path.realpath(path)) as file:
+        with atomic(path) as file:
             yield file
     except (OSError, RuntimeError, SafetensorError) as error:
         why = getattr(error, "strerror", None) or str(error)

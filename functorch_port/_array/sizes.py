@@ -50,7 +50,8 @@ class Symbols:
         largest: by name of a symbol the most that it may be.
         now: by name its value at this call.
         least: by name the least that it may be; 2 unless given.
-        may_branch: whether Python code may test them where not all values give one answer.
+        guarded: whether the program may hold for some of these values alone, which guards compare at each call. If
+            not, a test with another answer for others raises `NeedsSize`.
 
     Attributes:
         dims: by name the symbol.
@@ -62,13 +63,13 @@ class Symbols:
         largest: dict[str, int],
         now: dict[str, int],
         least: dict[str, int] | None = None,
-        may_branch: bool = True,
+        guarded: bool = True,
     ) -> None:
         self.scope = SymbolicScope(limits(largest, least))
         self.dims: dict[str, Any] = {}
         for name in largest:
             (self.dims[name],) = symbolic_shape(name, scope=self.scope)
-        self.largest, self.now, self.may_branch = largest, now, may_branch
+        self.largest, self.now, self.guarded = largest, now, guarded
         self.tracers: dict[str, Any] = {}
         _of_scope[self.scope] = self
 
@@ -159,10 +160,10 @@ def is_one(size: Any) -> bool:
     """Whether a size is 1. One that is not known counts as larger, which a guard compares at each call.
 
     Raises:
-        Exception: JAX's, for an exported program, which has no guards.
+        InconclusiveDimensionOperation: JAX's, where the program has no guards.
     """
     symbols = None if size.__class__ is int or not is_symbolic_dim(size) else _of_scope.get(size.scope)
-    return bool(size == 1) if symbols is None or symbols.may_branch else bool(0 < size < 2)
+    return bool(size == 1) if symbols is None or symbols.guarded else bool(0 < size < 2)
 
 
 def _arithmetic(name: str, swap: bool = False) -> Callable[[SymSize, Any], Any]:
@@ -210,7 +211,7 @@ def _comparison(name: str) -> Callable[[SymSize, Any], Any]:
         else:  # JAX says False where it does not know
             apart = _decided(operator.gt, self.dim, dim) or _decided(operator.lt, self.dim, dim)
             known = name == "ne" if apart else None
-        if known is None and not self.symbols.may_branch:
+        if known is None and not self.symbols.guarded:
             raise NeedsSize(f"the test {self.dim} {_SIGNS[name]} {dim} has another answer for other sizes")
         return general(self, other) if known is None else known
 
@@ -218,7 +219,7 @@ def _comparison(name: str) -> Callable[[SymSize, Any], Any]:
 
 
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+for _name in _SIGNS:
     setattr(SymSize, f"__{_name}__", _comparison(_name))
 SymSize.__bool__ = lambda self: self != 0  # type: ignore[method-assign]
 SymSize.__hash__ = lambda self: hash(self.concrete())  # type: ignore[method-assign]

@@ -59,12 +59,11 @@ class Refused(Exception):
 
     Attributes:
         status: of HTTP.
-        field: the input that is wrong, or None.
     """
 
-    def __init__(self, status: int, message: str, field: str | None = None) -> None:
+    def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
-        self.status, self.field = status, field
+        self.status = status
 
 
 class Service:
@@ -134,8 +133,10 @@ class Service:
         self.is_compiled = True
         if self.state == "starting":
             self.state = "ready"
-        batched = f"up to {self.model.sizes[-1]} rows at once" if self.model.batch else self.model.why_alone
-        log.info("ready; %s", batched if self.model.batch else f"each request by itself, as {batched}")
+        if self.model.batch is None:
+            log.info("ready; each request by itself, as %s", self.model.why_alone)
+        else:
+            log.info("ready; up to %d rows at once", self.model.sizes[-1])
         await self.batcher.run()
 
     # -------------------------------------------------------------- /predict
@@ -147,7 +148,9 @@ class Service:
                 async with asyncio.timeout(self.limits.timeout):
                     response = await self._answer(request)
             except Refused as error:
-                response = self._error(error.status, str(error), error.field)
+                response = self._error(error.status, str(error))
+            except Wrong as error:
+                response = self._error(422, str(error), error.field)
             except TimeoutError:
                 response = self._error(504, f"no answer within {self.limits.timeout:g} s (--timeout)")
             except ClientDisconnect:
@@ -177,14 +180,9 @@ class Service:
             arrays = await self._apart(len(body), read, body, kind, self.model)
         except Malformed as error:
             raise Refused(400, str(error)) from None
-        except Wrong as error:
-            raise Refused(422, str(error), error.field) from None
         except ImportError as error:
             raise Refused(415, str(error)) from None
-        try:
-            outputs = await self.batcher.submit(arrays)
-        except Wrong as error:
-            raise Refused(422, str(error), error.field) from None
+        outputs = await self.batcher.submit(arrays)
         size = LARGE * (kind == JSON and sum(out.size for out in outputs) > LARGE // 8)
         return Response(await self._apart(size, packed, outputs, kind, self.model), media_type=kind)
 

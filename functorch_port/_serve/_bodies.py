@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import safetensors
 from ..export._signature import Input, shape_text
+from ..interchange._npz import header
 from ..serialization._tensors import tensor_at
 from ._model import Model, Wrong
 
@@ -122,18 +123,16 @@ def _converted(numbers: list[Any], one: Input, dtype: np.dtype) -> np.ndarray:
     kind = dtype.kind if dtype.kind in "biu" else "f"
     numbers = [_SPECIAL.get(n, n) if type(n) is str else n for n in numbers] if kind == "f" else numbers
     fine = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}[kind]
-    wrong = next((n for n in numbers if type(n) not in fine), None)
-    if wrong is not None or None in numbers:
-        shown = json.dumps(wrong)
-        raise Wrong(f"{_expect(one)}: {shown:.80} is none of {_KINDS[kind]}", one.name)
+    for n in numbers:
+        if type(n) not in fine:
+            raise Wrong(f"{_expect(one)}: {json.dumps(n):.80} is none of {_KINDS[kind]}", one.name)
     if kind in "iu" and numbers:
         info = np.iinfo(dtype)
-        wrong = next((n for n in (min(numbers), max(numbers)) if not info.min <= n <= info.max), None)
-        if wrong is not None:
-            raise Wrong(f"{_expect(one)}: {str(wrong)[:80]} does not fit into {one.dtype}", one.name)
+        for n in (min(numbers), max(numbers)):
+            if not info.min <= n <= info.max:
+                raise Wrong(f"{_expect(one)}: {str(n)[:80]} does not fit into {one.dtype}", one.name)
+    if kind in "biu":
         return np.array(numbers, dtype)
-    if kind == "b":
-        return np.array(numbers, bool)
     try:
         values = np.array(numbers, np.float64)
     except OverflowError:
@@ -204,9 +203,7 @@ def _read_npz(body: bytes, model: Model) -> dict[str, np.ndarray]:
 
 def _npy(data: bytes, one: Input, dtype: np.dtype) -> np.ndarray:
     file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, kind = reader(file)
+    shape, fortran, kind = header(file)
     bare = kind.kind == "V" and kind.itemsize == dtype.itemsize and dtype.kind not in "biufc"
     if kind.newbyteorder("<") != dtype and not bare:
         raise Wrong(f"{_expect(one)}: it is {kind!s:.80}", one.name)
@@ -242,14 +239,13 @@ _READERS: Mapping[str, Callable[[bytes, Model], dict[str, np.ndarray]]] = {
 
 def packed(arrays: Sequence[np.ndarray], kind: str, model: Model) -> bytes:
     """The body of an answer, of the same type as the request's."""
-    values = [one.value for one in model.program.outputs if one.dtype is None]
-    given, constants = iter(arrays), iter(values)
+    named = dict(zip((one.name for one in model.outputs), arrays, strict=True))
     if kind == JSON:
         found = {
-            one.name: _listed(next(given)) if one.dtype else next(constants) for one in model.program.outputs
+            one.name: one.value if one.dtype is None else _listed(named[one.name])
+            for one in model.program.outputs
         }
         return json.dumps(found, separators=(",", ":")).encode()
-    named = dict(zip((one.name for one in model.outputs), arrays, strict=True))
     if kind == NPZ:
         file = io.BytesIO()
         np.savez(file, **{name: _storable(array) for name, array in named.items()})  # type: ignore[arg-type]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -60,12 +60,12 @@ class Model:
         self.program = program
         self.inputs: list[Input] = [one for one in program.inputs if one.dtype is not None]
         self.outputs: list[Output] = [one for one in program.outputs if one.dtype is not None]
-        self.dtypes = {one.name: _numpy(one.dtype) for one in self.inputs}
+        self.dtypes = {one.name: dtypes.NAMES[one.dtype or ""].np for one in self.inputs}
         self.max_batch = max_batch
         self.why_alone = "--max-batch is 1" if max_batch == 1 else self._why_alone()
         self.batch: str | None = None if self.why_alone else self.inputs[0].shape[0][1]  # type: ignore[index]
         self.sizes = self._sizes()
-        self._compiled: OrderedDict[Any, Any] = OrderedDict()
+        self._for = lru_cache(KEPT)(self._compiled)
         state = {s.key: s.tensor for s in program._state if s.key == s.target}
         with tracing.x64():
             self._state = {key: jax.device_put(t._value) for key, t in state.items()}
@@ -113,7 +113,8 @@ class Model:
         for one, array in zip(self.inputs, arrays, strict=True):
             failed = mismatch(one, self.program.range_constraints, array.shape, one.dtype or "", sizes)
             if failed:
-                raise Wrong(failed.partition("; ")[2] + f" ({failed.partition('; ')[0]})", one.name)
+                test, _, has = failed.partition("; ")
+                raise Wrong(f"{has} ({test})", one.name)
         if self.batch is not None and self.rows(arrays) > self.sizes[-1]:
             raise Wrong(
                 f"{self.inputs[0].name} has {self.rows(arrays)} rows, and the server takes at most {self.sizes[-1]} in "
@@ -137,7 +138,7 @@ class Model:
 
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         with tracing.x64():
-            outs, _, flags = self._for(arrays)(self._state, list(arrays))
+            outs, _, flags = self._for(tuple(array.shape for array in arrays))(self._state, list(arrays))
             found = [np.asarray(out) for out in outs]
         try:
             self.program._check(flags)
@@ -145,17 +146,13 @@ class Model:
             raise Wrong(f"{type(error).__name__}: {error}") from None
         return found
 
-    def _for(self, arrays: Sequence[np.ndarray]) -> Callable[..., Any]:
-        """The program compiled for these shapes."""
-        key = tuple(array.shape for array in arrays)
-        found = self._compiled.pop(key, None)
-        if found is None:
-            avals = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
-            found = jax.jit(self.program.exported.call).lower(self._state, avals).compile()
-            while len(self._compiled) >= KEPT:
-                self._compiled.popitem(last=False)
-        self._compiled[key] = found
-        return found
+    def _compiled(self, shapes: tuple[tuple[int, ...], ...]) -> Callable[..., Any]:
+        """The program for inputs of these shapes."""
+        avals = [
+            jax.ShapeDtypeStruct(shape, self.dtypes[one.name])
+            for one, shape in zip(self.inputs, shapes, strict=True)
+        ]
+        return jax.jit(self.program.exported.call).lower(self._state, avals).compile()
 
     # -------------------------------------------------------------- at the start
 
@@ -221,7 +218,3 @@ def _are_close(a: np.ndarray, b: np.ndarray) -> bool:
         np.abs(a, where=np.isfinite(a), out=np.zeros(a.shape)).max(initial=0) if a.dtype.kind == "f" else 0
     )
     return np.allclose(a, b, rtol=tolerance, atol=tolerance * largest, equal_nan=True)
-
-
-def _numpy(name: str | None) -> np.dtype:
-    return dtypes.NAMES[name or ""].np

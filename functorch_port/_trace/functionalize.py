@@ -125,8 +125,8 @@ class Pure:
 
     Attributes:
         program: what was traced.
-        cells: the Storages that it reads, and by Storage the names of those that it only writes (``extra``).
-        names: of those in ``cells``.
+        cells: the Storages that it reads.
+        names: by Storage the name, also of those that it only writes.
     """
 
     def __init__(
@@ -158,11 +158,9 @@ class Pure:
         inputs = program.inputs
         self.cells: list[Storage] = [*inputs.donated, *inputs.cells]
         extra = [cell for cell, _, _ in program.effects.cells if cell not in set(self.cells)]
-        names = name_cells(fn, [*self.cells, *extra])
-        self.names = [names[c] for c in self.cells]
-        self.extra = {cell: names[cell] for cell in extra}
+        self.names: dict[Storage, str] = name_cells(fn, [*self.cells, *extra])
         self.grads = {
-            id(t): f"{names.get(t._storage) or name_cells(fn, [t._storage])[t._storage]}.grad"
+            id(t): f"{self.names.get(t._storage) or name_cells(fn, [t._storage])[t._storage]}.grad"
             for t in inputs.grads
         }
         self.numbers = {
@@ -172,8 +170,7 @@ class Pure:
 
     def read(self) -> dict[str, Any]:
         inputs = self.program.inputs
-        state = {name: cell.array() for name, cell in zip(self.names, self.cells, strict=True)}
-        state.update({name: cell.array() for cell, name in self.extra.items()})
+        state = {name: cell.array() for cell, name in self.names.items()}
         state.update({self.grads[id(t)]: t._grad._value for t in inputs.grads})
         for name, (table, key, index, _) in inputs.numbers.places.items():
             state[self.numbers[name]] = table[key] if index is None else table[key][index]
@@ -185,7 +182,8 @@ class Pure:
     def run(self, state: dict[str, Any], leaves: list[Any]) -> tuple[Any, dict[str, Any], Any]:
         """The outputs, the new state, and the flags of the program's checks; None if it makes none."""
         inputs, effects, executable = self.program.inputs, self.program.effects, self.program.executable
-        missing = [n for n in (*self.names, *self.grads.values()) if n not in state]
+        names = [self.names[cell] for cell in self.cells]
+        missing = [n for n in (*names, *self.grads.values()) if n not in state]
         if missing:
             raise KeyError(
                 f"the state has no {missing[0]!r}; it must be what `state(...)` returned, changed at will "
@@ -196,7 +194,7 @@ class Pure:
         if self.sizes is not None:
             env.update(self.sizes.values(leaves))
         with tracing.x64():
-            values = [state[n] for n in self.names]
+            values = [state[n] for n in names]
             values += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in inputs.args]
             values += [state[self.grads[id(t)]] for t in inputs.grads]
             avals = executable.input_avals[len(values) :]
@@ -206,9 +204,8 @@ class Pure:
             ]
             outs = executable.pure(values[: executable.count], values[executable.count :])
         new = dict(state)
-        by_cell = dict(zip(self.cells, self.names, strict=True)) | self.extra
         for cell, index, _ in effects.cells:
-            new[by_cell[cell]] = outs[index]
+            new[self.names[cell]] = outs[index]
         for target, index in () if effects.grads is None else effects.grads.in_place + effects.grads.computed:
             if id(target) in self.grads:
                 new[self.grads[id(target)]] = outs[index]
@@ -221,13 +218,11 @@ class Pure:
             if (id(table), key) in places:
                 new[places[(id(table), key)]] = rule(env)
         results = self.program.results
-        found = [self._leaf(out, outs, leaves, env, new, by_cell) for out in results.outputs]
+        found = [self._leaf(out, outs, leaves, env, new) for out in results.outputs]
         within = self.program.within
         return unflatten(results.tree, found), new, None if within is None else outs[within.index]
 
-    def _leaf(
-        self, out: Any, outs: Any, leaves: Any, env: Any, new: dict[str, Any], by_cell: dict[Storage, str]
-    ) -> Any:
+    def _leaf(self, out: Any, outs: Any, leaves: Any, env: Any, new: dict[str, Any]) -> Any:
         if isinstance(out, Computed):
             return outs[out.index]
         if isinstance(out, Argument):
@@ -237,15 +232,12 @@ class Pure:
         found = out.make(outs, leaves, env, None, ())
         if not isinstance(found, Tensor):
             return found
-        name = by_cell.get(found._storage) if isinstance(out, Constant) else None
+        name = self.names.get(found._storage) if isinstance(out, Constant) else None
         return new[name] if name in new and found._view is None else found._value
 
     def write(self, state: dict[str, Any]) -> None:
         inputs = self.program.inputs
-        for name, cell in (
-            *zip(self.names, self.cells, strict=True),
-            *((n, c) for c, n in self.extra.items()),
-        ):
+        for cell, name in self.names.items():
             cell.value = jnp.asarray(state[name])
         for t in inputs.grads:
             t._grad._set_value(state[self.grads[id(t)]])

@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -47,14 +47,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that a program takes as numbers.
-
-    Attributes:
-        are_padded: whether the program computes with the most that each may be; else it keeps the symbols.
-    """
+    """The sizes that a program takes as numbers."""
 
     all: tuple[Size, ...]
-    are_padded: ClassVar[bool] = True
 
     def symbols(self, leaves: Sequence[Any]) -> Symbols:
         """New symbols for a trace."""

@@ -311,7 +311,7 @@ def _trace_once(
         if symbols is not None:
             if any(size_key(name) in overlay.fixed for name in symbols.now):
                 raise NeedsSize("a size is asked for as a plain number")
-            if sizes is not None and sizes.are_padded:
+            if symbols.guarded:  # else the program keeps the symbols
                 small = small_sizes(closed, symbols)
                 if any(evaluated(n, symbols.now) < 2 for n in small):
                     raise SmallSize("a size in the function is 0 or 1")
@@ -326,7 +326,7 @@ def _trace_once(
                 ends = Ends(layouts)
             symbols.tracers = {}
     collect_guards(draft, overlay, optimizers, slots, arguments)
-    before = sizes is None or sizes.are_padded
+    before = symbols is None or symbols.guarded
     closed = checking.sort_out(draft, overlay, closed, cells, arrays, arguments, traced, before)
     numbers = [(n, n[1], plain[n]) for n in arg_numbers]
     rows = None

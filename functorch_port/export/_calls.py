@@ -96,11 +96,9 @@ def _differs(
     if upper is not None and root > upper:
         return f"{place} <= {factor * upper + offset}"
     known, where = sizes.setdefault(name, (root, place))
-    return None if root == known else f"{place} == {_in_terms(size, where)}"
-
-
-def _in_terms(size: Size, where: str) -> str:
-    return where if size[0] == 1 and not size[2] else size_text(size)  # type: ignore[index]
+    if root == known:
+        return None
+    return f"{place} == {where if (factor, offset) == (1, 0) else size_text(size)}"
 
 
 def _call(structure: Structure) -> str:

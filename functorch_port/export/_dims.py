@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ._signature import size_text
+
 __all__ = ["Dim", "DimHint", "dims", "is_dim"]
 
 _ONLY = "(Only increasing linear operations with integer coefficients are supported.)"
@@ -118,8 +120,7 @@ class _DerivedDim(Dim):
     def __init__(self, root: Dim, factor: int, offset: int) -> None:
         self._root, self.factor, self.offset = root, factor, offset
         self.min, self.max = root.min, root.max
-        sign = f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else ""
-        self.__name__ = (f"{factor}*" if factor != 1 else "") + root.__name__ + sign
+        self.__name__ = size_text((factor, root.__name__, offset))
 
     @property
     def root(self) -> Dim:

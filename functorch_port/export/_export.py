@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -292,11 +292,12 @@ def _program(
     inside: bool,
 ) -> ExportedProgram:
     pure = traced.pure
-    state, keys = _state(mod, pure)
+    _refuse(pure)
+    state, keys = _state(mod, pure.names)
     mutated = _mutated(pure, state, keys)
     values = {s.key: s.tensor._value for s in state if s.key is not None and s.key == s.target}
     fixed = {key: values.pop(key) for key in [*values] if inside and key not in mutated}
-    names = {key: name for name, key in keys.items()}
+    names = {key: pure.names[cell] for cell, key in keys.items()}
 
     def forward(given: dict[str, Any], inputs: list[Any]) -> tuple[list[Any], dict[str, Any], list[Any]]:
         held = {**given, **fixed}
@@ -347,10 +348,8 @@ def _outputs(outputs: list[tuple[str, tuple[Any] | None]], exported: Any) -> lis
     return found
 
 
-def _state(mod: Module, pure: Pure) -> tuple[list[State], dict[str, str]]:
-    """The tensors beside the program, and by name in the pure function the key of each that it takes."""
-    cells = dict(zip((*pure.cells, *pure.extra), (*pure.names, *pure.extra.values()), strict=True))
-    _refuse(pure, cells)
+def _state(mod: Module, cells: Collection[Storage]) -> tuple[list[State], dict[Storage, str]]:
+    """The tensors beside the program, and the keys of those that it takes, which are those of ``cells``."""
     keys: dict[Storage, str] = {}
     state: list[State] = []
 
@@ -387,14 +386,14 @@ def _state(mod: Module, pure: Pure) -> tuple[list[State], dict[str, str]]:
             name, tensor = attributes.get(cell) or (f"lifted_tensor_{number}", wrap(cell.array()))
             keys[cell] = name
             state.append(State(InputKind.CONSTANT_TENSOR, name, tensor, None, name))
-    return state, {cells[cell]: key for cell, key in keys.items() if cell in cells}
+    return state, keys
 
 
-def _refuse(pure: Pure, cells: Mapping[Storage, str]) -> None:
+def _refuse(pure: Pure) -> None:
     """Raise for what only a Python function can do."""
     program = pure.program
     effects = program.effects
-    if program.inputs.draws or any(generator._key in cells for generator in alive.generators):
+    if program.inputs.draws or any(generator._key in pure.names for generator in alive.generators):
         raise NotImplementedError(
             "export: the module draws random numbers, as dropout does in training mode; call module.eval() first"
         )
@@ -434,10 +433,9 @@ def _error_of(check: Check) -> Exception:
         )
 
 
-def _mutated(pure: Pure, state: Sequence[State], keys: Mapping[str, str]) -> list[str]:
+def _mutated(pure: Pure, state: Sequence[State], keys: Mapping[Storage, str]) -> list[str]:
     """The keys of the buffers that the program writes to."""
-    cells = dict(zip((*pure.cells, *pure.extra), (*pure.names, *pure.extra.values()), strict=True))
-    written = [keys[cells[cell]] for cell, _, _ in pure.program.effects.cells]
+    written = [keys[cell] for cell, _, _ in pure.program.effects.cells]
     kinds = {s.target: s.kind for s in state}
     for name in written:
         if kinds[name] is not InputKind.BUFFER:

@@ -73,7 +73,7 @@ def save(
         raise NotImplementedError("torch.export.save(pickle_protocol): there is no pickle in the file")
     optional("flatbuffers", "torch.export.save", "export")
     if isinstance(f, str | os.PathLike):
-        with atomic(os.path.abspath(f)) as file:
+        with atomic(f) as file:
             _write(ep, file)
     else:
         _write(ep, f)

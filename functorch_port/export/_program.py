@@ -121,7 +121,8 @@ class ExportedProgram:
     @property
     def constants(self) -> dict[str, Tensor]:
         """The other tensors that the program has beside it, by name."""
-        return {s.target: s.tensor for s in self._state if s.target not in self.state_dict}
+        kept = self.state_dict
+        return {s.target: s.tensor for s in self._state if s.target not in kept}
 
     tensor_constants = constants
 

@@ -49,7 +49,19 @@ def shape_text(shape: Iterable[Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Input:
+class _Leaf:
+    name: str
+    dtype: str | None
+    shape: tuple[Any, ...] = ()
+    value: Any = None
+
+    def __str__(self) -> str:
+        what = repr(self.value) if self.dtype is None else f"{self.dtype}{shape_text(self.shape)}"
+        return f"{self.name}: {what}"
+
+
+@dataclass(frozen=True)
+class Input(_Leaf):
     """An input that the user gives.
 
     Attributes:
@@ -59,18 +71,11 @@ class Input:
         value: of what is no tensor: every call has to give it.
     """
 
-    name: str
-    dtype: str | None
     shape: tuple[Size, ...] = ()
-    value: Any = None
-
-    def __str__(self) -> str:
-        what = repr(self.value) if self.dtype is None else f"{self.dtype}{shape_text(self.shape)}"
-        return f"{self.name}: {what}"
 
 
 @dataclass(frozen=True)
-class Output:
+class Output(_Leaf):
     """An output that the user gets.
 
     Attributes:
@@ -80,14 +85,7 @@ class Output:
         value: of what is no tensor: every call gives it.
     """
 
-    name: str
-    dtype: str | None
     shape: tuple[int | str, ...] = ()
-    value: Any = None
-
-    def __str__(self) -> str:
-        what = repr(self.value) if self.dtype is None else f"{self.dtype}{shape_text(self.shape)}"
-        return f"{self.name}: {what}"
 
 
 class InputKind(enum.Enum):

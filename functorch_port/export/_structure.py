@@ -8,10 +8,12 @@ its fields).
 from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from ..utils import _pytree
+from ..utils._pytree import LeafSpec, TreeSpec
 
 __all__ = [
     "LEAF",
@@ -29,7 +31,7 @@ Structure = Any
 
 #: by the names that files have, classes that `register_dataclass` was given
 _classes: dict[str, type] = {}
-_PLAIN: dict[Any, str] = {tuple: "tuple", list: "list", dict: "dict", OrderedDict: "OrderedDict"}
+_PLAIN: dict[str, Any] = {kind.__name__: kind for kind in (tuple, list, dict, OrderedDict)}
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
@@ -95,9 +97,9 @@ def _described(spec: Any, refuse: Callable[[Any], Exception]) -> Structure:
     if spec.type in (dict, OrderedDict):
         if not all(type(key) in (str, int) for key in spec.context):
             raise refuse("a dict with keys that are neither str nor int")
-        return [_PLAIN[spec.type], list(spec.context), children]
-    if spec.type in _PLAIN:
-        return [_PLAIN[spec.type], None, children]
+        return [spec.type.__name__, list(spec.context), children]
+    if spec.type in (tuple, list):
+        return [spec.type.__name__, None, children]
     if spec.type == "namedtuple":
         return ["namedtuple", [spec.context.__name__, *spec.context._fields], children]
     name = next((name for name, cls in _classes.items() if cls is spec.type), None)
@@ -108,31 +110,31 @@ def _described(spec: Any, refuse: Callable[[Any], Exception]) -> Structure:
 
 def unflattened(structure: Structure, leaves: Sequence[Any]) -> Any:
     """The tree of this structure."""
-    return _made(structure, iter(leaves))
+    return _spec(structure).unflatten(leaves)
 
 
-def _made(structure: Structure, leaves: Iterator[Any]) -> Any:
+def _spec(structure: Structure) -> TreeSpec:
+    """What `_described` was given."""
     if structure == LEAF:
-        return next(leaves)
+        return LeafSpec()
     kind, context, nodes = structure
-    children = [_made(node, leaves) for node in nodes]
-    if kind == "list":
-        return children
-    if kind == "tuple":
-        return tuple(children)
-    if kind == "dict":
-        return dict(zip(context, children, strict=True))
-    if kind == "OrderedDict":
-        return OrderedDict(zip(context, children, strict=True))
+    children = list(map(_spec, nodes))
+    if kind in _PLAIN:
+        return TreeSpec(_PLAIN[kind], context, children)
     name, *fields = context
     if kind == "namedtuple":
-        return namedtuple(name, fields)(*children)
+        return TreeSpec(kind, _named_tuple(name, *fields), children)
     if name not in _classes:
         raise RuntimeError(
             f"the program has objects of the dataclass {name!r}: register it with "
             f"torch.export.register_dataclass(cls, serialized_type_name={name!r})"
         )
-    return _classes[name](**dict(zip(fields, children, strict=True)))
+    return TreeSpec(_classes[name], fields, children)
+
+
+@cache
+def _named_tuple(name: str, *fields: str) -> Any:
+    return namedtuple(name, fields)
 
 
 def shown(structure: Structure) -> str:

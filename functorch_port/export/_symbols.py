@@ -5,7 +5,8 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any
 
 from .._array.sizes import Symbols, size_key
 from .._base.sizes import ARITHMETIC, MOST
@@ -38,15 +39,15 @@ class Declared(Sizes):
     open_to_two: frozenset[str] = frozenset()
     auto: frozenset[str] = frozenset()
     now: Mapping[str, int] = field(default_factory=dict)
-    made: list[Symbols] = field(default_factory=list, compare=False)
-    are_padded: ClassVar[bool] = False
+
+    @cached_property
+    def _symbols(self) -> Symbols:
+        largest = {n: MOST if r.upper is None else r.upper for n, r in self.ranges.items()}
+        least = {n: r.lower for n, r in self.ranges.items()}
+        return Symbols(largest, dict(self.now), least, guarded=False)
 
     def symbols(self, leaves: Sequence[Any]) -> Symbols:
-        if not self.made:
-            largest = {n: MOST if r.upper is None else r.upper for n, r in self.ranges.items()}
-            least = {n: r.lower for n, r in self.ranges.items()}
-            self.made.append(Symbols(largest, dict(self.now), least, may_branch=False))
-        return self.made[0]
+        return self._symbols
 
     def shape(self, i: int, shape: Sequence[int]) -> tuple[Any, ...]:
         """The shape of an input, with symbols."""
@@ -56,7 +57,7 @@ class Declared(Sizes):
         if place not in self.sizes:
             return n
         factor, name, offset = self.sizes[place]  # type: ignore[misc]
-        return self.symbols(()).dims[name] * factor + offset
+        return self._symbols.dims[name] * factor + offset
 
     def avals(
         self, avals: list[Any], cells: Sequence[Any], leaves: Sequence[Any], symbols: Symbols
@@ -71,7 +72,7 @@ class Declared(Sizes):
         return []
 
     def values(self, leaves: Sequence[Any]) -> dict[Any, Any]:
-        return {size_key(name): dim for name, dim in self.symbols(leaves).dims.items()}
+        return {size_key(name): dim for name, dim in self._symbols.dims.items()}
 
     def lengths(self, args: Sequence[tuple[int, int]], inputs: Sequence[Any]) -> list[tuple[int, ...] | None]:
         return []
@@ -84,7 +85,7 @@ class Declared(Sizes):
         if not free:
             return None
         ranges = {n: Range(2, r.upper) if n in free else r for n, r in self.ranges.items()}
-        return replace(self, ranges=ranges, made=[])
+        return replace(self, ranges=ranges)
 
     def joined(self) -> Declared | None:
         """The same with those that may be left out being one if they are equal in the example."""
@@ -109,7 +110,6 @@ class Declared(Sizes):
             now=keep(self.now),
             auto=self.auto & left,
             open_to_two=self.open_to_two & left,
-            made=[],
         )
 
     def shapes(self, inputs: Sequence[Input]) -> list[Input]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..serialization._atomic import atomic
 from ..serialization._tensors import placed, tensor_at
 from ._tree import array_of, put_together, state_of, take_apart, virtual
 
-__all__ = ["load_npz", "save_npz"]
+__all__ = ["header", "load_npz", "save_npz"]
 
 _ABOUT = "__functorch_port__"
 
@@ -58,7 +58,7 @@ def write(path: Any, tree: Any, tick: Any = None) -> None:
         raise ValueError(f"the entry name {_ABOUT} is reserved: rename the entry")
     path = os.fspath(path)
     try:
-        with atomic(os.path.realpath(path)) as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, tensor in tensors.items():
                 array = array_of(name, tensor)
                 if name in own:
@@ -118,13 +118,17 @@ def _about(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
     raise ValueError(f"entry {_ABOUT!r} of {path} is damaged")
 
 
+def header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Of an .npy file: the shape, whether it is in Fortran order, and the dtype. The data come after it."""
+    first = np.lib.format.read_magic(file) == (1, 0)
+    return (np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0)(file)
+
+
 def _array(archive: zipfile.ZipFile, entry: str, only_kind: bool) -> np.ndarray:
     """An array of the file; with ``only_kind``, one of its shape and dtype that takes no memory."""
     of = f"entry {entry!r} of {archive.filename}"
     with archive.open(entry) as file:
         try:
-            first = np.lib.format.read_magic(file) == (1, 0)
-            header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
             shape, is_fortran, dtype = header(file)
             kind = virtual(shape, dtype)
         except ValueError as error:

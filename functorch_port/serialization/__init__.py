@@ -224,7 +224,7 @@ def save(
     path, entry = os.fspath(f), "data.pkl"
     name = os.path.basename(path).rpartition(".")
     try:
-        with atomic(os.path.realpath(path)) as file:
+        with atomic(path) as file:
             for entry in write(file, (name[0] or name[2]) if path.isascii() else "archive"):  # noqa: B007
                 pass
     except OSError as error:

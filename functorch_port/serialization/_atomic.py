@@ -40,19 +40,21 @@ class _Hurried(io.FileIO):
 
 
 @contextlib.contextmanager
-def atomic(path: str) -> Iterator[IO[bytes]]:
+def atomic(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a temporary file for writing that replaces ``path`` at the end; an error leaves ``path`` unchanged.
 
-    The file is flushed to disk before it replaces ``path``, and the folder afterwards. A lock lasts as long as the
-    writing process, so the next writer can recognise and delete what a killed one left behind.
+    The file is flushed to disk before it replaces ``path``, and the folder afterwards. Of a link, the file that it
+    leads to is replaced. A lock lasts as long as the writing process, so the next writer can recognise and delete what
+    a killed one left behind.
     """
-    folder, name = os.path.split(path)
-    if not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {folder} does not exist.")
     if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe cannot be replaced
         with open(path, "wb") as file:
             yield file
         return
+    path = os.path.realpath(path)
+    folder, name = os.path.split(path)
+    if not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
     host = zlib.crc32(socket.gethostname().encode())  # a lock may be known on one machine only
     prefix = f".{name[:200]}.{host:08x}"
     _clear(folder, prefix)

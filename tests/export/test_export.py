@@ -180,6 +180,7 @@ def test_the_structure_of_results_comes_back():
     out = program.module()(*inputs(4, 1), **kwargs)
     assert list(out) == ["out", "more", "mode", "none"] and out["mode"] == "mean" and out["none"] is None
     assert isinstance(out["more"], tuple) and out["more"][0]._fields == ("first", "second")
+    assert type(program.module()(*inputs(1, 1), **kwargs)["more"][0]) is type(out["more"][0])
     assert not out["out"].requires_grad
     assert set(program.constants) == {"shift"} and set(program.state_dict) == {*model.state_dict()}
 

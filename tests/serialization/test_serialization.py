@@ -12,6 +12,7 @@ import torch
 
 import functorch_port as ft
 from functorch_port import serialization
+from functorch_port.serialization._atomic import atomic
 
 
 def through(obj, **options):
@@ -284,6 +285,9 @@ def test_permissions_and_links_survive(tmp_path):
     link.symlink_to(path)
     ft.save(2, link)
     assert link.is_symlink() and ft.load(path) == 2 and stat.S_IMODE(path.stat().st_mode) == 0o640
+    with atomic(link) as file:  # whatever is written
+        file.write(b"3")
+    assert link.is_symlink() and path.read_bytes() == b"3"
 
 
 def outcome(function):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import warnings
@@ -55,8 +54,6 @@ SMALL = {
             num_classes=10,
         ),
     ),
-}
-SMALL |= {
     "densenet": (64, lambda m: m.DenseNet(8, (1, 2, 1, 1), 16, drop_rate=0.1, num_classes=10)),
     "efficientnet": (
         32,
@@ -436,8 +433,6 @@ def test_intermediate_layers():
 
 
 def test_the_preset_is_torchvisions():
-    if importlib.util.find_spec("functorch_port.vision.transforms") is None:
-        pytest.skip("the transforms are not there")
     image = np.random.default_rng(0).integers(0, 256, (3, 40, 60), dtype=np.uint8)
     for enum in ("ResNet18_Weights", "ViT_B_16_Weights"):
         want = list(getattr(theirs, enum))[-1].transforms(crop_size=16, resize_size=20)

@@ -78,6 +78,8 @@ def test_overlaps_of_batches_and_formats():
     for fmt in ("xyxy", "xywh", "cxcywh"):
         compared("box_iou", a, b, fmt=fmt)
         compared("box_area", a, fmt)
+    for name in PAIRS:
+        compared(name, a, b)
     compared("box_iou", a, b, fmt="foo")
     compared("box_area", a, "foo")
     for dtype in DTYPES:

@@ -88,7 +88,7 @@ def write_file(filename: str | os.PathLike[str], data: Tensor) -> None:
 
 def _write(filename: str | os.PathLike[str], content: bytes) -> None:
     try:
-        with atomic(os.path.abspath(filename)) as file:
+        with atomic(filename) as file:
             file.write(content)
     except OSError as error:
         raise RuntimeError(f"write_file: cannot write {os.fspath(filename)}: {error}") from error

@@ -62,5 +62,5 @@ class ImageClassification(Module):
 
 
 def _functional() -> Any:
-    """`transforms.functional`, which needs Pillow only for its images."""
+    """`transforms.functional`, which imports Pillow: models without weights do without."""
     return importlib.import_module(f"{__name__.rpartition('.models')[0]}.transforms.functional")

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._tensor.tensor import Tensor
-from ...nn import Module, ModuleDict
+from ...nn import BatchNorm2d, Conv2d, GroupNorm, Linear, Module, ModuleDict, init
 from ._api import WeightsEnum, register_model
 
-__all__ = ["IntermediateLayerGetter", "builder", "handle_legacy_interface", "kwonly_to_pos_or_kw"]
+__all__ = ["IntermediateLayerGetter", "builder", "draw", "handle_legacy_interface", "kwonly_to_pos_or_kw"]
 
 _SINCE = "is deprecated since 0.13 and may be removed in the future"
 
@@ -61,6 +61,27 @@ def _make_divisible(v: float, divisor: int, min_value: int | None = None) -> int
     """The multiple of ``divisor`` next to ``v``, at least ``min_value`` and not less than nine tenths of ``v``."""
     near = max(divisor if min_value is None else min_value, int(v + divisor / 2) // divisor * divisor)
     return near if near >= 0.9 * v else near + divisor
+
+
+def draw(
+    network: Module, linear: Callable[[Tensor], Any] = functools.partial(init.normal_, std=0.01)
+) -> None:
+    """Draw the weights of a MobileNet, or of a network like it.
+
+    Args:
+        linear: draws those of linear layers.
+    """
+    for module in network.modules():
+        if isinstance(module, Conv2d):
+            init.kaiming_normal_(module.weight, mode="fan_out")
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, BatchNorm2d | GroupNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+        elif isinstance(module, Linear):
+            linear(module.weight)
+            init.zeros_(module.bias)
 
 
 def kwonly_to_pos_or_kw(fn: Callable[..., Any]) -> Callable[..., Any]:

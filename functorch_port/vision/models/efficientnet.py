@@ -13,9 +13,7 @@ from ..._tensor.tensor import Tensor
 from ...nn import (
     AdaptiveAvgPool2d,
     BatchNorm2d,
-    Conv2d,
     Dropout,
-    GroupNorm,
     Linear,
     Module,
     Sequential,
@@ -25,7 +23,7 @@ from ...nn import (
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
 from ._api import weights_of
-from ._utils import _make_divisible, builder
+from ._utils import _make_divisible, builder, draw
 
 __all__ = [
     "EfficientNet", "EfficientNet_B0_Weights", "EfficientNet_B1_Weights", "EfficientNet_B2_Weights",
@@ -243,8 +241,7 @@ class EfficientNet(Module):
         self.features = Sequential(*features, conv(last, width, 1))
         self.avgpool = AdaptiveAvgPool2d(1)
         self.classifier = Sequential(Dropout(p=dropout, inplace=True), Linear(width, num_classes))
-        for module in self.modules():
-            _draw(module)
+        draw(self, _uniform)
 
     def _forward_impl(self, x: Tensor) -> Tensor:
         return self.classifier(self.avgpool(self.features(x)).flatten(1))
@@ -253,18 +250,9 @@ class EfficientNet(Module):
         return self._forward_impl(x)
 
 
-def _draw(module: Module) -> None:
-    if isinstance(module, Conv2d):
-        init.kaiming_normal_(module.weight, mode="fan_out")
-        if module.bias is not None:
-            init.zeros_(module.bias)
-    elif isinstance(module, BatchNorm2d | GroupNorm):
-        init.ones_(module.weight)
-        init.zeros_(module.bias)
-    elif isinstance(module, Linear):
-        reach = 1.0 / math.sqrt(module.out_features)
-        init.uniform_(module.weight, -reach, reach)
-        init.zeros_(module.bias)
+def _uniform(weight: Tensor) -> None:
+    reach = 1.0 / math.sqrt(len(weight))
+    init.uniform_(weight, -reach, reach)
 
 
 _Row = tuple[int, int, int, int, int, int]

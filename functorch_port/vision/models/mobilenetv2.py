@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._tensor.tensor import Tensor
-from ...nn import BatchNorm2d, Conv2d, Dropout, GroupNorm, Linear, Module, ReLU6, Sequential, init
+from ...nn import BatchNorm2d, Conv2d, Dropout, Linear, Module, ReLU6, Sequential
 from ...nn import functional as F
 from ..ops.misc import Conv2dNormActivation
 from ._api import weights_of
-from ._utils import _make_divisible, builder
+from ._utils import _make_divisible, builder, draw
 
 __all__ = ["MobileNetV2", "MobileNet_V2_Weights", "mobilenet_v2"]
 
@@ -128,21 +128,6 @@ class MobileNetV2(Module):
     def forward(self, x: Tensor) -> Tensor:
         x = F.adaptive_avg_pool2d(self.features(x), (1, 1))
         return self.classifier(x.flatten(1))
-
-
-def draw(network: Module) -> None:
-    """Draw the weights of a MobileNet."""
-    for module in network.modules():
-        if isinstance(module, Conv2d):
-            init.kaiming_normal_(module.weight, mode="fan_out")
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, BatchNorm2d | GroupNorm):
-            init.ones_(module.weight)
-            init.zeros_(module.bias)
-        elif isinstance(module, Linear):
-            init.normal_(module.weight, 0, 0.01)
-            init.zeros_(module.bias)
 
 
 MobileNet_V2_Weights = weights_of("MobileNet_V2_Weights", __name__)

@@ -20,8 +20,7 @@ from ...nn import (
 )
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ._api import weights_of
-from ._utils import _make_divisible, builder
-from .mobilenetv2 import draw
+from ._utils import _make_divisible, builder, draw
 
 __all__ = [
     "MobileNetV3", "MobileNet_V3_Large_Weights", "MobileNet_V3_Small_Weights", "mobilenet_v3_large",

@@ -109,7 +109,7 @@ class ShiftedWindowAttention(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         batch, height, width, channels = x.shape
-        (tall, wide), sizes = self.window_size, (height, width)
+        tall, wide = self.window_size
         x = F.pad(x, (0, 0, 0, -width % wide, 0, -height % tall))
         padded = x.shape[1:3]
         shift = [
@@ -123,7 +123,7 @@ class ShiftedWindowAttention(Module):
         x = x.reshape(batch, *padded, channels)
         if any(shift):
             x = function("roll")(x, shift, (1, 2))
-        return x[:, : sizes[0], : sizes[1]].contiguous()
+        return x[:, :height, :width].contiguous()
 
     def _attend(self, x: Tensor, apart: Tensor | None, batch: int) -> Tensor:
         """Attention within windows ``[windows, pixels, channels]``; ``apart`` tells who does not see whom."""

@@ -57,12 +57,17 @@ def iou_of_each(boxes1: Tensor, boxes2: Tensor) -> tuple[Tensor, Tensor]:
     return common, (x2 - x1) * (y2 - y1) + (x4 - x3) * (y4 - y3) - common
 
 
-def hull_of_each(boxes1: Tensor, boxes2: Tensor) -> tuple[Tensor, Tensor]:
-    """The sides of the smallest box around each pair."""
-    sides = function("max")(boxes1[..., 2:], boxes2[..., 2:]) - function("min")(
-        boxes1[..., :2], boxes2[..., :2]
-    )
-    return sides[..., 0], sides[..., 1]
+def hull_of_each(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    """The sides ``[..., 2]`` of the smallest box around each pair."""
+    start = function("min")(boxes1[..., :2], boxes2[..., :2])
+    return function("max")(boxes1[..., 2:], boxes2[..., 2:]) - start
+
+
+def apart_of_each(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    """The squared distance of the centers of each pair."""
+    x1, y1, x2, y2 = boxes1.unbind(-1)
+    x3, y3, x4, y4 = boxes2.unbind(-1)
+    return ((x1 + x2) / 2 - (x3 + x4) / 2) ** 2 + ((y1 + y2) / 2 - (y3 + y4) / 2) ** 2
 
 
 def convert_boxes_to_roi_format(boxes: Sequence[Tensor]) -> Tensor:
@@ -84,11 +89,6 @@ def rois_of(boxes: Any) -> Tensor:
     assert isinstance(boxes, Tensor), "boxes is expected to be a Tensor[L, 5] or a List[Tensor[K, 4]]"
     assert boxes.shape[1:] == (5,), "The boxes tensor shape is not correct as Tensor[K, 5]"
     return boxes.detach()
-
-
-def pair(size: Any) -> tuple[int, int]:
-    """A number twice, or two numbers."""
-    return (size, size) if isinstance(size, int) else tuple(size)  # type: ignore[return-value]
 
 
 def check_images(input: Any, rois: Any, name: str) -> None:

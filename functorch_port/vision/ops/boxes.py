@@ -17,7 +17,7 @@ from ..._run.bind import function
 from ..._run.registry import TensorOnly
 from ..._tensor.creation import empty, zeros, zeros_like
 from ..._tensor.tensor import Tensor
-from ._utils import upcast, upcast_non_float, vision_op
+from ._utils import apart_of_each, hull_of_each, upcast, upcast_non_float, vision_op
 
 __all__ = [
     "batched_nms", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou", "distance_box_iou",
@@ -244,7 +244,7 @@ def box_area(boxes: Tensor, fmt: str = "xyxy") -> Tensor:
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.ops.box_area.html
     """
     _check_format(fmt, f"Unsupported Bounding Box area for given format {fmt}")
-    a, b, c, d = upcast(boxes).unbind(-1) if boxes.shape[-1] == 4 else upcast(boxes)[..., :4].unbind(-1)
+    a, b, c, d = upcast(boxes)[..., :4].unbind(-1)
     return (c - a) * (d - b) if fmt == "xyxy" else c * d
 
 
@@ -292,53 +292,47 @@ def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
     return common / union
 
 
-def _hull(boxes1: Tensor, boxes2: Tensor) -> tuple[Tensor, Tensor]:
-    """The sides of the smallest boxes around each pair."""
-    start = function("min")(boxes1[:, None, :2], boxes2[None, :, :2])
-    end = function("max")(boxes1[:, None, 2:], boxes2[None, :, 2:])
-    sides = upcast_non_float(end - start).clamp(min=0)
-    return sides[..., 0], sides[..., 1]
+def _hull(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    """The sides ``[..., N, M, 2]`` of the smallest boxes around all pairs."""
+    return upcast_non_float(hull_of_each(boxes1[..., None, :], boxes2[..., None, :, :])).clamp(min=0)
 
 
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """`box_iou` less the part of the smallest box around both that neither covers.
 
     Args:
-        boxes1: ``[N, 4]``.
-        boxes2: ``[M, 4]``.
+        boxes1: ``[..., N, 4]``.
+        boxes2: ``[..., M, 4]``.
 
     Returns:
-        ``[N, M]``, between -1 and 1.
+        ``[..., N, M]``, between -1 and 1.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.ops.generalized_box_iou.html
     """
     common, union = _common_and_union(boxes1, boxes2)
-    width, height = _hull(boxes1, boxes2)
+    width, height = _hull(boxes1, boxes2).unbind(-1)
     around = width * height
     return common / union - (around - union) / around
 
 
 def _distance_iou(boxes1: Tensor, boxes2: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """That of all pairs, and their IoU."""
     iou = box_iou(boxes1, boxes2)
-    width, height = _hull(boxes1, boxes2)
-    diagonal = width**2 + height**2 + eps
-    x1, y1 = (boxes1[:, 0] + boxes1[:, 2]) / 2, (boxes1[:, 1] + boxes1[:, 3]) / 2
-    x2, y2 = (boxes2[:, 0] + boxes2[:, 2]) / 2, (boxes2[:, 1] + boxes2[:, 3]) / 2
-    apart_x = upcast_non_float(x1[:, None] - x2[None, :])
-    apart_y = upcast_non_float(y1[:, None] - y2[None, :])
-    return iou - (apart_x**2 + apart_y**2) / diagonal, iou
+    width, height = _hull(boxes1, boxes2).unbind(-1)
+    apart = apart_of_each(boxes1[..., None, :], boxes2[..., None, :, :])
+    return iou - apart / (width**2 + height**2 + eps), iou
 
 
 def distance_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tensor:
     """`box_iou` less the squared distance of the centers, in squared diagonals of the smallest box around both.
 
     Args:
-        boxes1: ``[N, 4]``.
-        boxes2: ``[M, 4]``.
+        boxes1: ``[..., N, 4]``.
+        boxes2: ``[..., M, 4]``.
         eps: added to the squared diagonal. Default: 1e-7.
 
     Returns:
-        ``[N, M]``.
+        ``[..., N, M]``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.ops.distance_box_iou.html
     """
@@ -350,18 +344,18 @@ def complete_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tenso
     """`distance_box_iou` less a term for different shapes.
 
     Args:
-        boxes1: ``[N, 4]``.
-        boxes2: ``[M, 4]``.
+        boxes1: ``[..., N, 4]``.
+        boxes2: ``[..., M, 4]``.
         eps: added to denominators. Default: 1e-7.
 
     Returns:
-        ``[N, M]``.
+        ``[..., N, M]``.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.ops.complete_box_iou.html
     """
     boxes1, boxes2 = upcast_non_float(boxes1), upcast_non_float(boxes2)
     distance_iou, iou = _distance_iou(boxes1, boxes2, eps)
-    return distance_iou - shape_term(angles(boxes1)[:, None] - angles(boxes2)[None, :], iou, eps)
+    return distance_iou - shape_term(angles(boxes1)[..., None] - angles(boxes2)[..., None, :], iou, eps)
 
 
 def angles(boxes: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._tensor.tensor import Tensor
-from ._utils import hull_of_each, iou_of_each, reduced, upcast_non_float
+from ._utils import apart_of_each, hull_of_each, iou_of_each, reduced, upcast_non_float
 
 __all__ = ["distance_box_iou_loss"]
 
@@ -36,8 +36,5 @@ def distance_loss(boxes1: Tensor, boxes2: Tensor, eps: float) -> Any:
     """The loss of each pair, and its IoU."""
     common, union = iou_of_each(boxes1, boxes2)
     iou = common / (union + eps)
-    width, height = hull_of_each(boxes1, boxes2)
-    x1, y1, x2, y2 = boxes1.unbind(-1)
-    x3, y3, x4, y4 = boxes2.unbind(-1)
-    apart = ((x1 + x2) / 2 - (x3 + x4) / 2) ** 2 + ((y1 + y2) / 2 - (y3 + y4) / 2) ** 2
-    return 1 - iou + apart / (width**2 + height**2 + eps), iou
+    width, height = hull_of_each(boxes1, boxes2).unbind(-1)
+    return 1 - iou + apart_of_each(boxes1, boxes2) / (width**2 + height**2 + eps), iou

@@ -28,6 +28,6 @@ def generalized_box_iou_loss(
     """
     boxes1, boxes2 = upcast_non_float(boxes1), upcast_non_float(boxes2)
     common, union = iou_of_each(boxes1, boxes2)
-    width, height = hull_of_each(boxes1, boxes2)
+    width, height = hull_of_each(boxes1, boxes2).unbind(-1)
     around = width * height
     return reduced(1 - (common / (union + eps) - (around - union) / (around + eps)), reduction)

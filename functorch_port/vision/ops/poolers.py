@@ -9,7 +9,8 @@ from ..._run.bind import function
 from ..._tensor.creation import zeros
 from ..._tensor.tensor import Tensor
 from ...nn import Module
-from ._utils import convert_boxes_to_roi_format, pair
+from ...nn.modules.utils import _pair
+from ._utils import convert_boxes_to_roi_format
 from .boxes import box_area
 from .roi_align import roi_align
 
@@ -48,7 +49,7 @@ class MultiScaleRoIAlign(Module):
     ) -> None:
         super().__init__()
         self.featmap_names = featmap_names
-        self.output_size = pair(output_size)
+        self.output_size = _pair(output_size)
         self.sampling_ratio = sampling_ratio
         self.canonical_scale = canonical_scale
         self.canonical_level = canonical_level
@@ -79,7 +80,7 @@ class MultiScaleRoIAlign(Module):
         lowest, highest = -math.log2(scales[0]), -math.log2(scales[-1])
         side = box_area(rois[:, 1:]).sqrt()
         level = (self.canonical_level + (side / self.canonical_scale).log2() + 1e-6).floor()
-        return (level.clamp(min=lowest, max=highest).long() - int(lowest)).long()
+        return level.clamp(min=lowest, max=highest).long() - int(lowest)
 
     def __repr__(self) -> str:
         names = ("featmap_names", "output_size", "sampling_ratio")

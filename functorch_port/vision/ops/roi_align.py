@@ -15,8 +15,9 @@ from ..._base.division import divide
 from ..._run.registry import TensorOnly
 from ..._tensor.tensor import Tensor
 from ...nn import Module
+from ...nn.modules.utils import _pair
 from ...ops._common import rounded_once
-from ._utils import check_dtypes, check_images, pair, rois_of, vision_op
+from ._utils import check_dtypes, check_images, rois_of, vision_op
 
 __all__ = ["RoIAlign", "roi_align"]
 
@@ -176,7 +177,7 @@ def roi_align(
     """
     rois = rois_of(boxes)
     check_dtypes(input, rois)
-    return _roi_align(input, rois, float(spatial_scale), *pair(output_size), sampling_ratio, aligned)
+    return _roi_align(input, rois, float(spatial_scale), *_pair(output_size), sampling_ratio, aligned)
 
 
 class RoIAlign(Module):

@@ -12,7 +12,8 @@ from ..._base.division import divide
 from ..._run.registry import TensorOnly
 from ..._tensor.tensor import Tensor
 from ...nn import Module
-from ._utils import check_dtypes, check_images, pair, rois_of, vision_op
+from ...nn.modules.utils import _pair
+from ._utils import check_dtypes, check_images, rois_of, vision_op
 
 __all__ = ["RoIPool", "roi_pool"]
 
@@ -105,7 +106,7 @@ def roi_pool(
     """
     rois = rois_of(boxes)
     check_dtypes(input, rois)
-    return _roi_pool(input, rois, float(spatial_scale), *pair(output_size))
+    return _roi_pool(input, rois, float(spatial_scale), *_pair(output_size))
 
 
 class RoIPool(Module):
