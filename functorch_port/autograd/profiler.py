@@ -243,15 +243,15 @@ class profile:
 
         return noted
 
-    def naming(self, name: str, run: Callable[..., Any], optimizer: Any = None) -> Callable[..., Any]:
-        """A function that runs as a region; of an optimizer its parameters are waited for."""
+    def naming(self, name: str, run: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
+        """The step of an optimizer, which runs as a region; the parameters are waited for."""
 
         def noted(*args: Any, **kwargs: Any) -> Any:
             start = time.perf_counter()
             try:
                 return run(*args, **kwargs)
             finally:
-                for group in optimizer.param_groups if optimizer is not None else ():
+                for group in optimizer.param_groups:
                     waited_for(group["params"])
                 self.note(name, start, annotation=True)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from .._base import flops, scopes
-from .._base.jaxprs import is_literal
+from .._base.jaxprs import is_literal, nbytes
 from ._eager_memory import INPUTS, OTHER, Moment
 from ._owners import GRADIENTS, NO_MODULE, Owner, nbytes_of, owners
 
@@ -71,13 +71,11 @@ def kept_for_backward(jaxpr: Any) -> Counter[str]:
     kept: dict[Any, str] = {}
     for eqn in jaxpr.eqns:
         scope = flops.scope_of(eqn)
-        if scope.split("/")[0] == scopes.BACKWARD:
+        if scopes.is_backward(scope):
             kept |= {v: made[v] for v in eqn.invars if not is_literal(v) and v in made}
         else:
             made |= dict.fromkeys(eqn.outvars, scope)
     sizes: Counter[str] = Counter()
     for variable, scope in kept.items():
-        aval = variable.aval
-        if hasattr(aval, "dtype"):
-            sizes[scope or NO_MODULE] += int(aval.size * aval.dtype.itemsize)
-    return sizes
+        sizes[scope or NO_MODULE] += nbytes(variable)
+    return +sizes

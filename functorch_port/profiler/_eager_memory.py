@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ from ..autograd._engine import reach
 from ..autograd._task import walks
 from ..autograd.function import FunctionCtx
 from ..autograd.profiler import address, dense_parts
-from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from ..nn._scopes import Place
 from ._owners import NO_MODULE, Owner, name_of, nbytes_of, owners
 
 __all__ = ["Moment", "Watcher"]
@@ -46,35 +47,20 @@ class Watcher(profiler.profile):
         self._used: weakref.WeakSet[Storage] = weakref.WeakSet()
         self._places: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._old = weakref.WeakSet(_nodes())
-        self._path: list[tuple[Any, str]] = []
+        self._module = Place(partial(name_of, step), "/")
         self._walk: int | None = None
         self._before = {id(cell): weakref.ref(cell) for cell in alive(Storage)}
 
     def __enter__(self) -> Watcher:
-        self._handles = [
-            register_module_forward_pre_hook(self._enter_module),
-            register_module_forward_hook(self._leave_module, always_call=True),
-        ]
-        super().__enter__()
+        super().__enter__()  # refuses another profile, before there are hooks
+        self._module.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)
-        for handle in self._handles:
-            handle.remove()
+        self._module.stop()
         if exc[0] is None:
             self._note("after the step", self._stock())
-
-    def _enter_module(self, module: Any, args: Any) -> None:
-        outer, path = self._path[-1] if self._path else (None, "")
-        name = name_of(self._step, module)
-        if outer is not None:
-            named = {id(m): n for n, m in outer.named_modules()}
-            name = f"{path}/{named.get(id(module), type(module).__name__).replace('.', '/')}"
-        self._path.append((module, name))
-
-    def _leave_module(self, *_: Any) -> None:
-        self._path.pop()
 
     def run_op(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._walk is not None and not walks.stack:  # the first operation after a backward pass
@@ -91,7 +77,7 @@ class Watcher(profiler.profile):
 
     def _placed(self, out: Any) -> Any:
         """Results, of which it is noted which module has made them."""
-        path = self._path[-1][1] if self._path else NO_MODULE
+        path = self._module.now or NO_MODULE
         for tensor in jax.tree.leaves(out, is_leaf=lambda x: isinstance(x, Tensor)):
             if isinstance(tensor, Tensor) and tensor._grad_fn is not None:
                 self._places[tensor._grad_fn] = path
@@ -103,7 +89,7 @@ class Watcher(profiler.profile):
             self._take("when backward begins")
         return super().at_node(node, run)
 
-    def naming(self, name: str, run: Callable[..., Any], optimizer: Any = None) -> Callable[..., Any]:
+    def naming(self, name: str, run: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
         self._after_backward()
         return super().naming(name, run, optimizer)
 

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from .._base.optional import optional
+from .._base.units import BYTES, nbytes, unit_of
 from .._tensor.tensor import Tensor
 from .._trace.compiled import Compiled
 from . import _compiled_memory as of_compiled
@@ -122,7 +123,7 @@ class Breakdown:
 def _bars(
     axes: Any, names: Sequence[str], rows: Sequence[Counter[str]], costs: Sequence[str], horizontal: bool
 ) -> None:
-    unit, size = _unit(max((row.total() for row in rows), default=0))
+    unit, size = unit_of(max((row.total() for row in rows), default=0), BYTES)
     start = [0.0] * len(rows)
     for cost in costs:
         lengths = [row[cost] / size for row in rows]
@@ -135,14 +136,8 @@ def _bars(
     (axes.set_xlabel if horizontal else axes.set_ylabel)(unit)
 
 
-def _unit(most: int) -> tuple[str, int]:
-    units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
-    return next(((unit, size) for unit, size in units if most >= size), ("B", 1))
-
-
 def _bytes(count: int) -> str:
-    unit, size = _unit(count)
-    return "" if not count else f"{count} B" if size == 1 else f"{count / size:.2f} {unit}"
+    return nbytes(count) if count else ""
 
 
 def memory_breakdown(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Breakdown:

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from .._base.optional import optional
+from .._base.units import nbytes
 from .._tensor.creation import ones
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
@@ -79,11 +80,11 @@ class Summary:
         return "\n".join(
             [
                 *(line.rstrip() for line in text.getvalue().rstrip().splitlines()),
-                f"parameters: {self.total_params:,} ({self.trainable_params:,} trainable), {_bytes(self.param_bytes)}"
+                f"parameters: {self.total_params:,} ({self.trainable_params:,} trainable), {nbytes(self.param_bytes)}"
                 " with buffers",
                 f"forward pass: {self.total_flops:,} FLOPs (products of matrices and convolutions, counted per "
                 "operation)",
-                f"results of layers: {_bytes(self.output_bytes)}",
+                f"results of layers: {nbytes(self.output_bytes)}",
             ]
         )
 
@@ -100,15 +101,8 @@ def _row(layer: Layer) -> tuple[str, ...]:
         shape,
         parameters if layer.parameters else "",
         f"{layer.flops:,}" if layer.flops else "",
-        _bytes(layer.nbytes),
+        nbytes(layer.nbytes),
     )
-
-
-def _bytes(count: int) -> str:
-    unit, size = next(
-        ((u, s) for u, s in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)) if count >= s), ("B", 1)
-    )
-    return f"{count} B" if size == 1 else f"{count / size:.2f} {unit}"
 
 
 def summary(
@@ -189,10 +183,10 @@ class _Walk:
         self.output_bytes = 0
 
     def __enter__(self) -> None:
+        self.profile.__enter__()  # refuses another profile, before there are hooks
         for module in self.model.modules():
             self._handles.append(module.register_forward_pre_hook(self._enter, prepend=True))
             self._handles.append(module.register_forward_hook(self._leave))
-        self.profile.__enter__()
 
     def __exit__(self, *exc: object) -> None:
         self.profile.__exit__(*exc)
