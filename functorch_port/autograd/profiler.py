@@ -29,6 +29,7 @@ from .._base.jaxprs import pruned
 from .._base.tuning import tuning
 from .._tensor.avals import aval_of, avals_of
 from .._tensor.tensor import Tensor
+from .._tensor.tree import tensors
 from . import _op_names
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
 
@@ -264,7 +265,7 @@ class profile:
         try:
             out = self._apart(compiled, *args, **kwargs)
             ran = [program for program, calls in _calls(compiled).items() if calls != before.get(program, 0)]
-            waited_for([t for t in jax.tree.leaves(out, is_leaf=_is_tensor) if _is_tensor(t)])
+            waited_for(tensors(out))
             for program in ran:
                 jax.block_until_ready([cell.look() for cell in program.inputs.donated])
             return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -16,20 +15,18 @@ from .._array.storage import Storage
 from .._array.value import computed
 from .._base.alive import alive
 from .._tensor.tensor import Tensor
+from .._tensor.tree import tensors
 from ..autograd import profiler
 from ..autograd._engine import reach
 from ..autograd._task import walks
 from ..autograd.function import FunctionCtx
 from ..autograd.profiler import address, dense_parts
 from ..nn._scopes import Place
-from ._owners import NO_MODULE, Owner, name_of, nbytes_of, owners
+from ._owners import NO_MODULE, Moment, Owner, name_of, nbytes_of, owners
 
-__all__ = ["Moment", "Watcher"]
+__all__ = ["ACTIVATIONS", "INPUTS", "OTHER", "Watcher"]
 
 ACTIVATIONS, INPUTS, OTHER = "activations", "inputs", "other"
-
-#: bytes by cost, and by module and cost
-Moment = tuple[Counter[str], dict[str, Counter[str]]]
 
 
 class Watcher(profiler.profile):
@@ -78,8 +75,8 @@ class Watcher(profiler.profile):
     def _placed(self, out: Any) -> Any:
         """Results, of which it is noted which module has made them."""
         path = self._module.now or NO_MODULE
-        for tensor in jax.tree.leaves(out, is_leaf=lambda x: isinstance(x, Tensor)):
-            if isinstance(tensor, Tensor) and tensor._grad_fn is not None:
+        for tensor in tensors(out):
+            if tensor._grad_fn is not None:
                 self._places[tensor._grad_fn] = path
         return out
 
@@ -105,25 +102,22 @@ class Watcher(profiler.profile):
     def _note(self, moment: str, now: Moment) -> None:
         """Of several moments of a name the one that needs most counts."""
         before = self.moments.get(moment)
-        if before is None or now[0].total() > before[0].total():
+        if before is None or now.costs.total() > before.costs.total():
             self.moments[moment] = now
 
     def _stock(self) -> Moment:
         known = owners(self._step, self._used)
         seen: set[Any] = set()
-        costs: Counter[str] = Counter()
-        modules: dict[str, Counter[str]] = {}
+        moment = Moment()
 
         def add(value: Any, owner: Owner) -> None:
             for place, nbytes in _memory(value):
                 if place not in seen:
                     seen.add(place)
-                    costs[owner.cost] += nbytes
-                    modules.setdefault(owner.module, Counter())[owner.cost] += nbytes
+                    moment.add(owner, nbytes)
 
         for cell, owner in known.items():  # small ones may be parts of an array
-            costs[owner.cost] += nbytes_of(cell)
-            modules.setdefault(owner.module, Counter())[owner.cost] += nbytes_of(cell)
+            moment.add(owner, nbytes_of(cell))
             seen |= {place for place, _ in _memory(cell)}
         for cell in self._inputs:
             add(cell, Owner(INPUTS, NO_MODULE))
@@ -135,7 +129,7 @@ class Watcher(profiler.profile):
                 add(value, Owner(ACTIVATIONS, self._places.get(node, NO_MODULE)))
         for cell in alive(Storage):
             add(cell, Owner(OTHER, NO_MODULE))
-        return costs, modules
+        return moment
 
 
 def _nodes() -> list[Any]:

@@ -10,8 +10,8 @@ from .._base import flops, scopes
 from .._base.jaxprs import is_literal, nbytes
 from .._base.optional import optional
 from .._base.units import BYTES, Units, unit_of
-from .._trace.compiled import Compiled
 from .._trace.compiled import compile as compile_function
+from .._trace.compiled import compiled_of
 
 __all__ = ["program"]
 
@@ -56,9 +56,9 @@ def program(
         True
     """
     digraph = optional("graphviz", "functorch_port.viz", "viz").Digraph
-    compiled = step if isinstance(step, Compiled) else getattr(step, "compiled", None)
-    if not isinstance(compiled, Compiled):
-        step = compiled = compile_function(step)
+    if compiled_of(step) is None:
+        step = compile_function(step)
+    compiled: Any = compiled_of(step)
     if args or kwargs or not compiled.programs():
         step(*args, **kwargs)
     jaxpr = compiled.programs()[0].executable.jaxpr.jaxpr
