@@ -369,12 +369,17 @@ def dense_parts(tensor: Tensor) -> list[Tensor]:
     return [tensor._indices(), tensor._values()] if tensor.is_sparse else [tensor]
 
 
+def whole(array: np.ndarray) -> np.ndarray:
+    """The array that this one is a part of, or itself."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 def address(array: Any) -> Any:
     """Where an array has its memory."""
-    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
-        array = array.base
     if isinstance(array, np.ndarray):
-        return array.__array_interface__["data"][0]
+        return whole(array).__array_interface__["data"][0]
     return tuple(shard.data.unsafe_buffer_pointer() for shard in array.addressable_shards)
 
 

@@ -20,7 +20,7 @@ from ..autograd import profiler
 from ..autograd._engine import reach
 from ..autograd._task import walks
 from ..autograd.function import FunctionCtx
-from ..autograd.profiler import address, dense_parts
+from ..autograd.profiler import address, dense_parts, whole
 from ..nn._scopes import Place
 from ._owners import NO_MODULE, Moment, Owner, name_of, nbytes_of, owners
 
@@ -155,9 +155,7 @@ def _memory(value: Any) -> list[tuple[Any, int]]:
         value = value.look()
     (value,) = computed([value])
     if isinstance(value, np.ndarray):  # of a view all that it keeps in memory
-        root = value
-        while isinstance(root.base, np.ndarray):
-            root = root.base
+        root = whole(value)
         return [(address(root), root.nbytes)] if root.nbytes else []
     if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and not value.is_deleted():
         return [(s.data.unsafe_buffer_pointer(), s.data.nbytes) for s in value.addressable_shards]

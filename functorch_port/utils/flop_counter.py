@@ -56,6 +56,7 @@ class FlopCounterMode(profiler.profile):
         self._module = Place(lambda module: type(module).__name__, ".")
         self._where: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._places: list[str] = []
+        self._place = ""
 
     def __enter__(self) -> FlopCounterMode:
         super().__enter__()  # refuses another profile, before there are hooks
@@ -76,8 +77,6 @@ class FlopCounterMode(profiler.profile):
     def note(self, name: str, start: float, **more: Any) -> Any:
         self._places.append(self._place)
         return super().note(name, start, **more)
-
-    _place = ""
 
     def run_op(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._place = self._module.now
