@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from .._array import tracing
 from .._base import scopes
 from . import _hooks as hooks
 
-__all__ = ["Place", "call", "name_in"]
+__all__ = ["Place", "name_in", "of_call"]
 
 
-def call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a module in a trace, in a scope of its name."""
+def of_call(module: Any) -> AbstractContextManager[None]:
+    """The scope of a call of a module in a trace."""
     tracing.overlay.note_stateful(module)
-    with scopes.named(_name(module), module):
-        called = module._compiled_call_impl or module._call_impl
-        return called(*args, **kwargs)
+    return scopes.named(_name(module), module)
 
 
 def _name(module: Any) -> str:
