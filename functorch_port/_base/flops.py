@@ -27,8 +27,8 @@ def by_scope(jaxpr: Any, scope: str = "") -> Counter[str]:
     """
     found: Counter[str] = Counter()
     for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        found += of_eqn(eqn, scope)
-    return found
+        found.update(of_eqn(eqn, scope))
+    return +found
 
 
 def of_eqn(eqn: Any, scope: str = "") -> Counter[str]:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import Jaxpr
 
 __all__ = [
-    "count_of", "inlined", "is_literal", "largest", "mesh_of_processes", "operations", "peak", "pruned", "uses", "walk",
+    "count_of", "inlined", "is_literal", "largest", "mesh_of_processes", "nbytes", "operations", "peak", "pruned",
+    "uses", "walk",
 ]  # fmt: skip
 
 #: primitives that are a jaxpr of their own, and the parameter that holds it
@@ -139,7 +140,7 @@ def mesh_of_processes(jaxpr: Any) -> Any:
 
 def largest(jaxpr: Any) -> int:
     """Bytes of the largest array that a program computes."""
-    return max((_bytes(x) for eqn in operations([jaxpr]) for x in eqn.outvars), default=0)
+    return max((nbytes(x) for eqn in operations([jaxpr]) for x in eqn.outvars), default=0)
 
 
 def peak(jaxpr: Any) -> int:
@@ -148,13 +149,14 @@ def peak(jaxpr: Any) -> int:
     now = most = 0
     made: dict[Any, int] = {}
     for k, eqn in enumerate(jaxpr.eqns):
-        made |= {x: _bytes(x) for x in eqn.outvars}
-        now += sum(map(_bytes, eqn.outvars))
+        made |= {x: nbytes(x) for x in eqn.outvars}
+        now += sum(map(nbytes, eqn.outvars))
         most = max(most, now)
         over = {x for x in (*eqn.invars, *eqn.outvars) if not is_literal(x) and last.get(x, -1) <= k}
         now -= sum(made.pop(x, 0) for x in over)
     return most
 
 
-def _bytes(x: Any) -> int:
+def nbytes(x: Any) -> int:
+    """Bytes of a variable's array."""
     return int(x.aval.size * x.aval.dtype.itemsize) if hasattr(x.aval, "dtype") else 0

@@ -7,17 +7,17 @@ the forward pass, below ``backward``. Nothing here runs eagerly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import jax
 
 from .modes import OfThread
 
-__all__ = ["BACKWARD", "backward", "named", "naming", "state"]
+__all__ = ["backward", "is_backward", "named", "naming", "state"]
 
 #: the first part of a scope of a backward pass
-BACKWARD = "backward"
+_BACKWARD = "backward"
 
 
 class _State(OfThread):
@@ -63,8 +63,11 @@ def naming(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@contextmanager
-def backward(path: str) -> Iterator[None]:
+def backward(path: str) -> AbstractContextManager[None]:
     """The scope of the backward pass of what was traced under a path."""
-    with jax.named_scope(f"{BACKWARD}/{path}" if path else BACKWARD):
-        yield
+    return jax.named_scope(f"{_BACKWARD}/{path}" if path else _BACKWARD)
+
+
+def is_backward(scope: str) -> bool:
+    """Whether a scope is that of a backward pass."""
+    return scope.split("/")[0] == _BACKWARD

@@ -20,7 +20,7 @@ from .tensor import Tensor
 
 __all__ = [
     "LEAF", "NODES", "NodeDef", "Structure", "broadcast", "builder", "flatten", "flatten_call", "flatten_up_to", "keys",
-    "leaves", "map", "unflatten",
+    "leaves", "map", "tensors", "unflatten",
 ]  # fmt: skip
 
 _map = map
@@ -179,6 +179,11 @@ def _nodes(children: Iterable[Any], found: list[Any], is_leaf: Leafy) -> list[No
 def leaves(tree: Any, is_leaf: Leafy = None) -> list[Any]:
     """The leaves in order."""
     return flatten(tree, is_leaf)[0]
+
+
+def tensors(tree: Any) -> list[Tensor]:
+    """The Tensors among the leaves."""
+    return [leaf for leaf in leaves(tree) if isinstance(leaf, Tensor)]
 
 
 # --------------------------------------------------------------- putting together

@@ -38,7 +38,7 @@ from .trace import trace
 from .tree import beside_views, by_identity, cell_of
 from .variables import Variable, plain_number
 
-__all__ = ["Compiled", "compile"]
+__all__ = ["Compiled", "compile", "compiled_of"]
 
 _grad = grad_mode.state
 _STATIC = (int, bool, str, bytes, type(None), complex)
@@ -517,6 +517,12 @@ def _signature(leaf: Any) -> Any:
             "Tensor, a number, a string, or a container of them"
         ) from None
     return (type(leaf), leaf)
+
+
+def compiled_of(fn: Any) -> Compiled | None:
+    """What a function or a module computes by, if it is compiled."""
+    found = fn if isinstance(fn, Compiled) else getattr(fn, "compiled", None)
+    return found if isinstance(found, Compiled) else None
 
 
 def compile(

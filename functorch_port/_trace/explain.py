@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._base.units import nbytes
 from .names import name_cells
 from .program import Program
 
@@ -11,11 +12,7 @@ __all__ = ["explain"]
 
 
 def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:.1f} {unit}" if unit != "B" else f"{int(count)} B"
-        count /= 1024
-    return ""
+    return nbytes(count, digits=1)
 
 
 def explain(compiled: Any, analyse: bool = True) -> str:

@@ -29,6 +29,7 @@ from .._base.jaxprs import pruned
 from .._base.tuning import tuning
 from .._tensor.avals import aval_of, avals_of
 from .._tensor.tensor import Tensor
+from .._tensor.tree import tensors
 from . import _op_names
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
 
@@ -243,15 +244,15 @@ class profile:
 
         return noted
 
-    def naming(self, name: str, run: Callable[..., Any], optimizer: Any = None) -> Callable[..., Any]:
-        """A function that runs as a region; of an optimizer its parameters are waited for."""
+    def naming(self, name: str, run: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
+        """The step of an optimizer, which runs as a region; the parameters are waited for."""
 
         def noted(*args: Any, **kwargs: Any) -> Any:
             start = time.perf_counter()
             try:
                 return run(*args, **kwargs)
             finally:
-                for group in optimizer.param_groups if optimizer is not None else ():
+                for group in optimizer.param_groups:
                     waited_for(group["params"])
                 self.note(name, start, annotation=True)
 
@@ -264,7 +265,7 @@ class profile:
         try:
             out = self._apart(compiled, *args, **kwargs)
             ran = [program for program, calls in _calls(compiled).items() if calls != before.get(program, 0)]
-            waited_for([t for t in jax.tree.leaves(out, is_leaf=_is_tensor) if _is_tensor(t)])
+            waited_for(tensors(out))
             for program in ran:
                 jax.block_until_ready([cell.look() for cell in program.inputs.donated])
             return out
@@ -368,12 +369,17 @@ def dense_parts(tensor: Tensor) -> list[Tensor]:
     return [tensor._indices(), tensor._values()] if tensor.is_sparse else [tensor]
 
 
+def whole(array: np.ndarray) -> np.ndarray:
+    """The array that this one is a part of, or itself."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 def address(array: Any) -> Any:
     """Where an array has its memory."""
-    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
-        array = array.base
     if isinstance(array, np.ndarray):
-        return array.__array_interface__["data"][0]
+        return whole(array).__array_interface__["data"][0]
     return tuple(shard.data.unsafe_buffer_pointer() for shard in array.addressable_shards)
 
 

@@ -9,22 +9,23 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._base.units import nbytes, unit_of
+
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg"]
 
 
-_UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
+_TIMES = (("s", 1e6), ("ms", 1e3), ("us", 1.0))
+_FLOPS = (("TFLOPs", 1e12), ("GFLOPs", 1e9), ("MFLOPs", 1e6), ("KFLOPs", 1e3), ("FLOPs", 1.0))
 
 
 def _format_time(time_us: float, unit: str | None = None) -> str:
-    chosen = unit or next((name for name, size in _UNITS.items() if time_us >= size), "us")
-    return f"{time_us / _UNITS[chosen]:.3f}{chosen}"
+    unit, size = unit_of(time_us, _TIMES) if unit is None else (unit, dict(_TIMES)[unit])
+    return f"{time_us / size:.3f}{unit}"
 
 
-def _format_memory(nbytes: float) -> str:
-    for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
-        if abs(nbytes) >= size:
-            return f"{nbytes / size:.2f} {unit}"
-    return f"{int(nbytes)} B"
+def _format_memory(count: float) -> str:
+    """As PyTorch has it, whose KB are of 1024 bytes."""
+    return nbytes(count).replace("iB", "B")
 
 
 def _share(part: float, whole: float) -> str:
@@ -296,8 +297,8 @@ class EventList(list):
         """
         if not self:
             return ""
-        if time_unit is not None and time_unit not in _UNITS:
-            raise ValueError(f"time_unit is one of {', '.join(_UNITS)}, not {time_unit!r}")
+        if time_unit is not None and time_unit not in dict(_TIMES):
+            raise ValueError(f"time_unit is one of {', '.join(dict(_TIMES))}, not {time_unit!r}")
         events = [e for e in self if e.cpu_parent is None] if top_level_events_only else list(self)
         if sort_by is not None:
             name = sort_by.replace("cuda", "device")
@@ -325,8 +326,8 @@ class EventList(list):
                 ("Source Location", lambda e: _cut_start(" < ".join(e.stack), max_src_column_width))
             )
         if self._options["with_flops"]:
-            unit, size = _flops_unit(max((e.flops for e in events), default=0))
-            columns.append((f"Total {unit}FLOPs", lambda e: f"{e.flops / size:.3f}" if e.flops else "--"))
+            unit, size = unit_of(max((e.flops for e in events), default=0), _FLOPS)
+            columns.append((f"Total {unit}", lambda e: f"{e.flops / size:.3f}" if e.flops else "--"))
         rows = [[title for title, _ in columns], *([show(e) for _, show in columns] for e in events)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
@@ -384,12 +385,6 @@ def _cut(text: str, width: int) -> str:
 
 def _cut_start(text: str, width: int) -> str:
     return text if len(text) <= width else f"...{text[len(text) - width + 3 :]}"
-
-
-def _flops_unit(most: int) -> tuple[str, float]:
-    return next(
-        ((u, s) for u, s in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("K", 1e3)) if most >= s), ("", 1.0)
-    )
 
 
 def _named(pid: int, thread: int, kind: str, name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..func import load_pytree, pure
+from ..nn._conversion import modes_kept
 from ..nn._module import Module
 from ._load import linen, nnx
 
@@ -19,15 +20,10 @@ __all__ = ["as_linen", "as_nnx"]
 @contextmanager
 def _mode(module: Module, training: bool) -> Iterator[None]:
     """Sets the module's mode; if it is set already, submodules keep theirs (a frozen layer, for example)."""
-    before = [(m, m.training) for m in module.modules()]
-    try:
+    with modes_kept(module):
         if module.training != training:
             module.train(training)
         yield
-    finally:
-        for m, mode in before:
-            if m.training != mode:
-                m.training = mode
 
 
 def _checked(module: Any, name: str) -> Module:

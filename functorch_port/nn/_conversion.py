@@ -1,9 +1,10 @@
-"""Helpers that the module files share: `Module.to` and its arguments, type names in messages, n-tuples."""
+"""Helpers that the module files share: `Module.to` and its arguments, modes, type names in messages, n-tuples."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .._array import tracing
@@ -23,6 +24,18 @@ _SIGNATURES = (
     "torch.memory_format memory_format = None)\n"
     " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
 )
+
+
+@contextmanager
+def modes_kept(module: Module) -> Iterator[None]:
+    """At the end the module and those within have the modes, training or evaluation, from before."""
+    before = [(m, m.training) for m in module.modules()]
+    try:
+        yield
+    finally:
+        for m, mode in before:
+            if m.training != mode:
+                m.training = mode
 
 
 def typename(value: Any) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._array import executor, tracing
+from .._base import scopes
 from .._tensor.creation import empty_like
 from .._tensor.grad_mode import state as _grad
 from .._tensor.tensor import Tensor
@@ -458,12 +459,14 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing.overlay:
-            return _scopes.call(self, args, kwargs)
-        if not _grad.enabled:
+            if scopes.state.module is not self:
+                with _scopes.of_call(self):
+                    return Module.__call__(self, *args, **kwargs)
+        elif not _grad.enabled:
             scope = executor.current.scope(self, args)
             if scope is not None:
                 with scope:
-                    return self(*args, **kwargs)
+                    return Module.__call__(self, *args, **kwargs)
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
         if (

@@ -136,14 +136,17 @@ def _split(gates: Any, count: int) -> Any:
     return function("_split_copy")(gates, (gates.shape[1] // count,) * count, 1, "UnsafeSplitBackward0")
 
 
-def _tanh_parts(**arguments: Any) -> Any:
+def _sum_of_linears(**arguments: Any) -> Any:
     of_input, of_state = _linears(**arguments)
-    return (of_state + of_input).tanh()
+    return of_state + of_input
+
+
+def _tanh_parts(**arguments: Any) -> Any:
+    return _sum_of_linears(**arguments).tanh()
 
 
 def _relu_parts(**arguments: Any) -> Any:
-    of_input, of_state = _linears(**arguments)
-    return (of_state + of_input).relu()
+    return _sum_of_linears(**arguments).relu()
 
 
 def _gru_parts(input: Any, hx: Any, **weights: Any) -> Any:
@@ -180,8 +183,7 @@ def gru_cell(
 
 
 def _gates_parts(**arguments: Any) -> Any:
-    of_input, of_state = _linears(**arguments)
-    return _split(of_state + of_input, 4)
+    return _split(_sum_of_linears(**arguments), 4)
 
 
 @op("_lstm_gates", where="", node="UnsafeSplitBackward0", parts=_gates_parts)

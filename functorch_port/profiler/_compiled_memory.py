@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 from .._base import flops, scopes
-from .._base.jaxprs import is_literal
-from ._eager_memory import INPUTS, OTHER, Moment
-from ._owners import GRADIENTS, NO_MODULE, Owner, nbytes_of, owners
+from .._base.jaxprs import is_literal, nbytes
+from ._eager_memory import INPUTS, OTHER
+from ._owners import GRADIENTS, NO_MODULE, Moment, Owner, nbytes_of, owners
 
 __all__ = ["TEMPORARY", "kept_for_backward", "of_program"]
 
@@ -33,21 +33,16 @@ def of_program(step: Any, program: Any) -> tuple[Moment, dict[str, int]]:
     expanded = lambda cells: [one for cell in cells for one in members.get(cell, (cell,))]
     cells = expanded((*inputs.donated, *inputs.cells))
     known = owners(step, cells)
-    costs: Counter[str] = Counter()
-    modules: dict[str, Counter[str]] = {}
-
-    def add(cell: Any, cost: str | None = None) -> None:
-        owner = known.get(cell, Owner(OTHER, NO_MODULE))
-        costs[cost or owner.cost] += nbytes_of(cell)
-        modules.setdefault(owner.module, Counter())[cost or owner.cost] += nbytes_of(cell)
-
+    moment = Moment()
+    costs = moment.costs
+    nobody = Owner(OTHER, NO_MODULE)
     for cell in cells:
-        add(cell)
+        moment.add(known.get(cell, nobody), nbytes_of(cell))
     of_state = costs.total()
     returned = [cell for cell, owner in known.items() if owner.cost == GRADIENTS and cell not in cells]
     old = [] if pending is None else expanded(inputs.donated[pending.safe :])
     for cell in (*returned, *old):
-        add(cell, GRADIENTS)
+        moment.add(known.get(cell, nobody)._replace(cost=GRADIENTS), nbytes_of(cell))
     arguments, outputs = int(analysis.argument_size_in_bytes), int(analysis.output_size_in_bytes)
     alias = int(analysis.alias_size_in_bytes)
     costs[INPUTS] += max(0, arguments - of_state - sum(map(nbytes_of, old)))
@@ -59,7 +54,8 @@ def of_program(step: Any, program: Any) -> tuple[Moment, dict[str, int]]:
         "reused in place": alias,
         "temporary": costs[TEMPORARY],
     }
-    return (+costs, modules), numbers
+    moment.costs = +costs
+    return moment, numbers
 
 
 def kept_for_backward(jaxpr: Any) -> Counter[str]:
@@ -71,13 +67,11 @@ def kept_for_backward(jaxpr: Any) -> Counter[str]:
     kept: dict[Any, str] = {}
     for eqn in jaxpr.eqns:
         scope = flops.scope_of(eqn)
-        if scope.split("/")[0] == scopes.BACKWARD:
+        if scopes.is_backward(scope):
             kept |= {v: made[v] for v in eqn.invars if not is_literal(v) and v in made}
         else:
             made |= dict.fromkeys(eqn.outvars, scope)
     sizes: Counter[str] = Counter()
     for variable, scope in kept.items():
-        aval = variable.aval
-        if hasattr(aval, "dtype"):
-            sizes[scope or NO_MODULE] += int(aval.size * aval.dtype.itemsize)
-    return sizes
+        sizes[scope or NO_MODULE] += nbytes(variable)
+    return +sizes

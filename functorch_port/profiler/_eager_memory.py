@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,20 +15,18 @@ from .._array.storage import Storage
 from .._array.value import computed
 from .._base.alive import alive
 from .._tensor.tensor import Tensor
+from .._tensor.tree import tensors
 from ..autograd import profiler
 from ..autograd._engine import reach
 from ..autograd._task import walks
 from ..autograd.function import FunctionCtx
-from ..autograd.profiler import address, dense_parts
-from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from ._owners import NO_MODULE, Owner, name_of, nbytes_of, owners
+from ..autograd.profiler import address, dense_parts, whole
+from ..nn._scopes import Place
+from ._owners import NO_MODULE, Moment, Owner, name_of, nbytes_of, owners
 
-__all__ = ["Moment", "Watcher"]
+__all__ = ["ACTIVATIONS", "INPUTS", "OTHER", "Watcher"]
 
 ACTIVATIONS, INPUTS, OTHER = "activations", "inputs", "other"
-
-#: bytes by cost, and by module and cost
-Moment = tuple[Counter[str], dict[str, Counter[str]]]
 
 
 class Watcher(profiler.profile):
@@ -46,35 +44,20 @@ class Watcher(profiler.profile):
         self._used: weakref.WeakSet[Storage] = weakref.WeakSet()
         self._places: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._old = weakref.WeakSet(_nodes())
-        self._path: list[tuple[Any, str]] = []
+        self._module = Place(partial(name_of, step), "/")
         self._walk: int | None = None
         self._before = {id(cell): weakref.ref(cell) for cell in alive(Storage)}
 
     def __enter__(self) -> Watcher:
-        self._handles = [
-            register_module_forward_pre_hook(self._enter_module),
-            register_module_forward_hook(self._leave_module, always_call=True),
-        ]
-        super().__enter__()
+        super().__enter__()  # refuses another profile, before there are hooks
+        self._module.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)
-        for handle in self._handles:
-            handle.remove()
+        self._module.stop()
         if exc[0] is None:
             self._note("after the step", self._stock())
-
-    def _enter_module(self, module: Any, args: Any) -> None:
-        outer, path = self._path[-1] if self._path else (None, "")
-        name = name_of(self._step, module)
-        if outer is not None:
-            named = {id(m): n for n, m in outer.named_modules()}
-            name = f"{path}/{named.get(id(module), type(module).__name__).replace('.', '/')}"
-        self._path.append((module, name))
-
-    def _leave_module(self, *_: Any) -> None:
-        self._path.pop()
 
     def run_op(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._walk is not None and not walks.stack:  # the first operation after a backward pass
@@ -91,9 +74,9 @@ class Watcher(profiler.profile):
 
     def _placed(self, out: Any) -> Any:
         """Results, of which it is noted which module has made them."""
-        path = self._path[-1][1] if self._path else NO_MODULE
-        for tensor in jax.tree.leaves(out, is_leaf=lambda x: isinstance(x, Tensor)):
-            if isinstance(tensor, Tensor) and tensor._grad_fn is not None:
+        path = self._module.now or NO_MODULE
+        for tensor in tensors(out):
+            if tensor._grad_fn is not None:
                 self._places[tensor._grad_fn] = path
         return out
 
@@ -103,7 +86,7 @@ class Watcher(profiler.profile):
             self._take("when backward begins")
         return super().at_node(node, run)
 
-    def naming(self, name: str, run: Callable[..., Any], optimizer: Any = None) -> Callable[..., Any]:
+    def naming(self, name: str, run: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
         self._after_backward()
         return super().naming(name, run, optimizer)
 
@@ -119,25 +102,22 @@ class Watcher(profiler.profile):
     def _note(self, moment: str, now: Moment) -> None:
         """Of several moments of a name the one that needs most counts."""
         before = self.moments.get(moment)
-        if before is None or now[0].total() > before[0].total():
+        if before is None or now.costs.total() > before.costs.total():
             self.moments[moment] = now
 
     def _stock(self) -> Moment:
         known = owners(self._step, self._used)
         seen: set[Any] = set()
-        costs: Counter[str] = Counter()
-        modules: dict[str, Counter[str]] = {}
+        moment = Moment()
 
         def add(value: Any, owner: Owner) -> None:
             for place, nbytes in _memory(value):
                 if place not in seen:
                     seen.add(place)
-                    costs[owner.cost] += nbytes
-                    modules.setdefault(owner.module, Counter())[owner.cost] += nbytes
+                    moment.add(owner, nbytes)
 
         for cell, owner in known.items():  # small ones may be parts of an array
-            costs[owner.cost] += nbytes_of(cell)
-            modules.setdefault(owner.module, Counter())[owner.cost] += nbytes_of(cell)
+            moment.add(owner, nbytes_of(cell))
             seen |= {place for place, _ in _memory(cell)}
         for cell in self._inputs:
             add(cell, Owner(INPUTS, NO_MODULE))
@@ -149,7 +129,7 @@ class Watcher(profiler.profile):
                 add(value, Owner(ACTIVATIONS, self._places.get(node, NO_MODULE)))
         for cell in alive(Storage):
             add(cell, Owner(OTHER, NO_MODULE))
-        return costs, modules
+        return moment
 
 
 def _nodes() -> list[Any]:
@@ -175,9 +155,7 @@ def _memory(value: Any) -> list[tuple[Any, int]]:
         value = value.look()
     (value,) = computed([value])
     if isinstance(value, np.ndarray):  # of a view all that it keeps in memory
-        root = value
-        while isinstance(root.base, np.ndarray):
-            root = root.base
+        root = whole(value)
         return [(address(root), root.nbytes)] if root.nbytes else []
     if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and not value.is_deleted():
         return [(s.data.unsafe_buffer_pointer(), s.data.nbytes) for s in value.addressable_shards]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from io import StringIO
+from functools import partial
 from typing import Any
 
-import jax
-
+from .._base import tables
 from .._base.optional import optional
-from .._tensor.tensor import Tensor
-from .._trace.compiled import Compiled
+from .._base.units import BYTES, nbytes, unit_of
+from .._tensor.tree import tensors
+from .._trace.compiled import compiled_of
 from . import _compiled_memory as of_compiled
 from ._compiled_memory import TEMPORARY
-from ._eager_memory import ACTIVATIONS, INPUTS, OTHER, Moment, Watcher
-from ._owners import BUFFERS, GRADIENTS, PARAMETERS, STATE
+from ._eager_memory import ACTIVATIONS, INPUTS, OTHER, Watcher
+from ._owners import BUFFERS, GRADIENTS, PARAMETERS, STATE, Moment
 
 __all__ = ["Breakdown", "memory_breakdown"]
 
@@ -68,8 +68,8 @@ class Breakdown:
         Args:
             modules: how many to list at most, those with most memory.
         """
-        rich = optional("rich.table", "memory_breakdown's table", "viz", "rich")
-        whole = rich.Table(title="Memory of the step" if not self.xla else "Memory of the compiled step")
+        new = partial(tables.table, "memory_breakdown's table")
+        whole = new(title="Memory of the step" if not self.xla else "Memory of the compiled step")
         whole.add_column("")
         for moment in self.moments:
             whole.add_column(moment, justify="right")
@@ -77,7 +77,7 @@ class Breakdown:
             whole.add_row(cost, *(_bytes(moment[cost]) for moment in self.moments.values()))
         whole.add_section()
         whole.add_row("total", *(_bytes(moment.total()) for moment in self.moments.values()))
-        of_modules = rich.Table(title="By module")
+        of_modules = new(title="By module")
         costs = [c for c in self._costs() if any(one[c] for one in self.modules.values())]
         for title in ("", *costs, *(["kept for backward (estimate)"] if self.estimates else [])):
             of_modules.add_column(title, justify="right" if title else "left")
@@ -90,12 +90,7 @@ class Breakdown:
             of_modules.add_row(name, *(_bytes(one[c]) for c in costs), *more)
         if len(names) > modules:
             of_modules.add_row(f"... and {len(names) - modules} more")
-        console = optional("rich.console", "memory_breakdown's table", "viz", "rich")
-        text = StringIO()
-        printer = console.Console(file=text, width=110)
-        printer.print(whole)
-        printer.print(of_modules)
-        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+        return tables.text("memory_breakdown's table", whole, of_modules)
 
     def _costs(self) -> list[str]:
         return [c for c in _COLOURS if any(moment[c] for moment in self.moments.values())]
@@ -122,7 +117,7 @@ class Breakdown:
 def _bars(
     axes: Any, names: Sequence[str], rows: Sequence[Counter[str]], costs: Sequence[str], horizontal: bool
 ) -> None:
-    unit, size = _unit(max((row.total() for row in rows), default=0))
+    unit, size = unit_of(max((row.total() for row in rows), default=0), BYTES)
     start = [0.0] * len(rows)
     for cost in costs:
         lengths = [row[cost] / size for row in rows]
@@ -135,14 +130,8 @@ def _bars(
     (axes.set_xlabel if horizontal else axes.set_ylabel)(unit)
 
 
-def _unit(most: int) -> tuple[str, int]:
-    units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
-    return next(((unit, size) for unit, size in units if most >= size), ("B", 1))
-
-
 def _bytes(count: int) -> str:
-    unit, size = _unit(count)
-    return "" if not count else f"{count} B" if size == 1 else f"{count / size:.2f} {unit}"
+    return nbytes(count) if count else ""
 
 
 def memory_breakdown(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Breakdown:
@@ -172,24 +161,24 @@ def memory_breakdown(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Bre
         >>> found["parameters"], found["gradients"]
         (220, 220)
     """
-    compiled = step if isinstance(step, Compiled) else getattr(step, "compiled", None)
-    if isinstance(compiled, Compiled):
+    compiled = compiled_of(step)
+    if compiled is not None:
         step(*args, **kwargs)
         program = compiled.programs()[0]
         moment, xla = of_compiled.of_program(compiled._fn, program)
         estimates = of_compiled.kept_for_backward(program.executable.jaxpr.jaxpr)
-        return Breakdown({"the call": moment[0]}, moment[1], estimates, xla)
-    leaves = jax.tree.leaves((args, kwargs), is_leaf=lambda x: isinstance(x, Tensor))
-    watcher = Watcher(step, [leaf for leaf in leaves if isinstance(leaf, Tensor)])
+        return Breakdown({"the call": moment.costs}, moment.modules, estimates, xla)
+    watcher = Watcher(step, tensors((args, kwargs)))
     with watcher:
         step(*args, **kwargs)
-    return Breakdown({name: costs for name, (costs, _) in watcher.moments.items()}, _largest(watcher.moments))
+    costs = {name: moment.costs for name, moment in watcher.moments.items()}
+    return Breakdown(costs, _largest(watcher.moments.values()))
 
 
-def _largest(moments: dict[str, Moment]) -> dict[str, Counter[str]]:
+def _largest(moments: Iterable[Moment]) -> dict[str, Counter[str]]:
     """By module each cost at the moment when it is largest."""
     found: dict[str, Counter[str]] = {}
-    for _, modules in moments.values():
-        for name, costs in modules.items():
+    for moment in moments:
+        for name, costs in moment.modules.items():
             found[name] = found.get(name, Counter()) | costs
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from ..autograd.profiler import dense_parts
 from ..nn import Module, Parameter
 from ..optim import Optimizer
 
-__all__ = ["Owner", "name_of", "nbytes_of", "owners"]
+__all__ = ["Moment", "Owner", "name_of", "nbytes_of", "owners"]
 
 PARAMETERS, BUFFERS, GRADIENTS, STATE = "parameters", "buffers", "gradients", "optimizer state"
 NO_MODULE = "(no module)"
@@ -25,6 +26,24 @@ class Owner(NamedTuple):
 
     cost: str
     module: str
+
+
+class Moment:
+    """What there is at a moment.
+
+    Attributes:
+        costs: bytes by cost.
+        modules: bytes by module and cost.
+    """
+
+    def __init__(self) -> None:
+        self.costs: Counter[str] = Counter()
+        self.modules: dict[str, Counter[str]] = {}
+
+    def add(self, owner: Owner, nbytes: int) -> None:
+        """Count bytes."""
+        self.costs[owner.cost] += nbytes
+        self.modules.setdefault(owner.module, Counter())[owner.cost] += nbytes
 
 
 def name_of(step: Any, module: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from .._array import tracing
 from .._tensor.tensor import Tensor
 from ..autograd import profiler
-from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from ..nn._scopes import Place
 
 __all__ = ["FlopCounterMode"]
 
@@ -53,49 +53,33 @@ class FlopCounterMode(profiler.profile):
         if mods is not None:
             warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
         self.depth, self.display = depth, display
-        self._path: list[tuple[Any, str]] = []
+        self._module = Place(lambda module: type(module).__name__, ".")
         self._where: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._places: list[str] = []
+        self._place = ""
 
     def __enter__(self) -> FlopCounterMode:
         super().__enter__()  # refuses another profile, before there are hooks
-        self._noted, self._places, self._path = [], [], []
-        self._handles = [
-            register_module_forward_pre_hook(self._enter_module),
-            register_module_forward_hook(self._leave_module, always_call=True),
-        ]
+        self._noted, self._places = [], []
+        self._module.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for handle in self._handles:
-            handle.remove()
+        self._module.stop()
         super().__exit__(*exc)
         if self.display and exc[0] is None:
             print(self.get_table())
 
-    def _enter_module(self, module: Any, args: Any) -> None:
-        name = type(module).__name__
-        if self._path:
-            outer, path = self._path[-1]
-            named = {id(m): n for n, m in outer.named_modules()}
-            name = f"{path}.{named.get(id(module), name)}"
-        self._path.append((module, name))
-
-    def _leave_module(self, *_: Any) -> None:
-        self._path.pop()
-
     def run_compiled(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._place = self._path[-1][1] if self._path else ""
+        self._place = self._module.now
         return super().run_compiled(compiled, args, kwargs)
 
     def note(self, name: str, start: float, **more: Any) -> Any:
         self._places.append(self._place)
         return super().note(name, start, **more)
 
-    _place = ""
-
     def run_op(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._place = self._path[-1][1] if self._path else ""
+        self._place = self._module.now
         out = super().run_op(op, args, kwargs)
         for tensor in out if isinstance(out, list | tuple) else (out,):
             if not tracing.overlay and isinstance(tensor, Tensor) and tensor._grad_fn is not None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._base import flops, scopes
-from .._base.jaxprs import is_literal
+from .._base.jaxprs import is_literal, nbytes
 from .._base.optional import optional
-from .._trace.compiled import Compiled
+from .._base.units import BYTES, Units, unit_of
 from .._trace.compiled import compile as compile_function
+from .._trace.compiled import compiled_of
 
 __all__ = ["program"]
 
@@ -21,6 +22,7 @@ _PLAIN = frozenset(
     {"broadcast_in_dim", "convert_element_type", "reshape", "squeeze", "copy", "stop_gradient"}
 )
 _OUTSIDE = "(outside of modules)"
+_FLOPS: Units = (("GFLOPs", 1e9), ("MFLOPs", 1e6), ("kFLOPs", 1e3), ("FLOPs", 1))
 
 
 def program(
@@ -54,9 +56,9 @@ def program(
         True
     """
     digraph = optional("graphviz", "functorch_port.viz", "viz").Digraph
-    compiled = step if isinstance(step, Compiled) else getattr(step, "compiled", None)
-    if not isinstance(compiled, Compiled):
-        step = compiled = compile_function(step)
+    if compiled_of(step) is None:
+        step = compile_function(step)
+    compiled: Any = compiled_of(step)
     if args or kwargs or not compiled.programs():
         step(*args, **kwargs)
     jaxpr = compiled.programs()[0].executable.jaxpr.jaxpr
@@ -85,11 +87,11 @@ def _of_modules(dot: Any, jaxpr: Any) -> Any:
     crossing = {(v, flops.scope_of(start), flops.scope_of(end)) for v, start, end in _flows(jaxpr)}
     flows: Counter[tuple[str, str]] = Counter()
     for variable, *way in crossing:  # what a module takes several times flows once
-        flows[tuple(way)] += _size(variable)  # type: ignore[index]
-    for (start, end), nbytes in sorted(flows.items()):
+        flows[tuple(way)] += nbytes(variable)  # type: ignore[index]
+    for (start, end), count in sorted(flows.items()):
         if start != end:
-            style = "dashed" if not _is_backward(start) and _is_backward(end) else "solid"
-            dot.edge(_id(start), _id(end), label=_bytes(nbytes), style=style)
+            style = "dashed" if not scopes.is_backward(start) and scopes.is_backward(end) else "solid"
+            dot.edge(_id(start), _id(end), label=_short(count, BYTES), style=style)
     return dot
 
 
@@ -158,35 +160,19 @@ def _box(scope: str, counts: Counter[str], work: int) -> str:
     lines = [scope.rpartition("/")[2] or _OUTSIDE, *shown]
     left_out = counts.total() - sum(counts[line.split(" x")[0]] for line in shown)
     lines += [f"{left_out} more"] if left_out else []
-    return "\n".join(lines + ([f"{_short(work)}FLOPs"] if work else []))
+    return "\n".join(lines + ([_short(work, _FLOPS)] if work else []))
 
 
-def _short(number: int) -> str:
-    unit, size = next(((u, s) for u, s in (("G", 1e9), ("M", 1e6), ("k", 1e3)) if number >= s), ("", 1.0))
+def _short(number: int, units: Units) -> str:
+    unit, size = unit_of(number, units)
     return f"{number / size:.3g} {unit}"
 
 
 def _colour(scope: str) -> str:
-    if _is_backward(scope):
+    if scopes.is_backward(scope):
         return _BACKWARD
     return _REST if not scope or scope.split("/")[0].endswith(".step") else _FORWARD
 
 
-def _is_backward(scope: str) -> bool:
-    return scope.split("/")[0] == scopes.BACKWARD
-
-
 def _id(scope: str) -> str:
     return scope or _OUTSIDE
-
-
-def _size(variable: Any) -> int:
-    aval = variable.aval
-    return int(aval.size * aval.dtype.itemsize) if hasattr(aval, "dtype") else 0
-
-
-def _bytes(count: int) -> str:
-    unit, size = next(
-        ((u, s) for u, s in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)) if count >= s), ("B", 1)
-    )
-    return f"{count / size:.3g} {unit}"

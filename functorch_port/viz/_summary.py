@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import StringIO
 from typing import Any
 
-import jax
-
-from .._base.optional import optional
+from .._base import tables
+from .._base.units import nbytes
 from .._tensor.creation import ones
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
+from .._tensor.tree import tensors
 from ..autograd.profiler import profile
 from ..compiler import set_stance
 from ..nn import Module
+from ..nn._conversion import modes_kept
 
 __all__ = ["Layer", "Summary", "summary"]
 
@@ -66,24 +66,20 @@ class Summary:
     depth: int | None = None
 
     def __str__(self) -> str:
-        table = optional("rich.table", "functorch_port.viz.summary", "viz", "rich").Table()
+        table = tables.table("functorch_port.viz.summary")
         for title in ("layer", "output shape", "parameters", "FLOPs", "output"):
             table.add_column(title, justify="left" if title in ("layer", "output shape") else "right")
         for layer in self.layers:
             if self.depth is None or layer.depth <= self.depth:
                 table.add_row(*_row(layer))
-        text = StringIO()
-        optional("rich.console", "functorch_port.viz.summary", "viz", "rich").Console(
-            file=text, width=110
-        ).print(table)
         return "\n".join(
             [
-                *(line.rstrip() for line in text.getvalue().rstrip().splitlines()),
-                f"parameters: {self.total_params:,} ({self.trainable_params:,} trainable), {_bytes(self.param_bytes)}"
+                tables.text("functorch_port.viz.summary", table),
+                f"parameters: {self.total_params:,} ({self.trainable_params:,} trainable), {nbytes(self.param_bytes)}"
                 " with buffers",
                 f"forward pass: {self.total_flops:,} FLOPs (products of matrices and convolutions, counted per "
                 "operation)",
-                f"results of layers: {_bytes(self.output_bytes)}",
+                f"results of layers: {nbytes(self.output_bytes)}",
             ]
         )
 
@@ -100,15 +96,8 @@ def _row(layer: Layer) -> tuple[str, ...]:
         shape,
         parameters if layer.parameters else "",
         f"{layer.flops:,}" if layer.flops else "",
-        _bytes(layer.nbytes),
+        nbytes(layer.nbytes),
     )
-
-
-def _bytes(count: int) -> str:
-    unit, size = next(
-        ((u, s) for u, s in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)) if count >= s), ("B", 1)
-    )
-    return f"{count} B" if size == 1 else f"{count / size:.2f} {unit}"
 
 
 def summary(
@@ -155,14 +144,9 @@ def summary(
     if isinstance(given, dict):
         args, kwargs = (), {**given, **kwargs}
     walk = _Walk(model)
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with no_grad(), set_stance("force_eager"), walk:
-            model(*args, **kwargs)
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
+    with modes_kept(model), no_grad(), set_stance("force_eager"), walk:
+        model.eval()
+        model(*args, **kwargs)
     return walk.summary(depth)
 
 
@@ -189,10 +173,10 @@ class _Walk:
         self.output_bytes = 0
 
     def __enter__(self) -> None:
+        self.profile.__enter__()  # refuses another profile, before there are hooks
         for module in self.model.modules():
             self._handles.append(module.register_forward_pre_hook(self._enter, prepend=True))
             self._handles.append(module.register_forward_hook(self._leave))
-        self.profile.__enter__()
 
     def __exit__(self, *exc: object) -> None:
         self.profile.__exit__(*exc)
@@ -212,11 +196,10 @@ class _Walk:
     def _leave(self, module: Module, args: Any, output: Any) -> None:
         layer, start = self._open.pop()
         self._spans.append((layer, start, len(self.profile._noted)))
-        leaves = jax.tree.leaves(output, is_leaf=lambda x: isinstance(x, Tensor))
-        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        shapes = [list(t.shape) for t in tensors]
+        found = tensors(output)
+        shapes = [list(t.shape) for t in found]
         layer.output = shapes[0] if len(shapes) == 1 else shapes
-        layer.nbytes = sum(t.numel() * t.itemsize for t in tensors)
+        layer.nbytes = sum(t.numel() * t.itemsize for t in found)
         if not any(True for _ in module.children()):
             self.output_bytes += layer.nbytes
 

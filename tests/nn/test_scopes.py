@@ -108,3 +108,42 @@ def test_errors_leave_no_scope_behind() -> None:
         except ValueError:
             pass
     assert (scopes.state.path, scopes.state.module) == ("", None)
+
+
+def test_a_call_of_a_class_of_its_own_runs_once() -> None:
+    """Within a scope `Module`'s is entered again, and not that of the class."""
+
+    class Counting(nn.Linear):
+        calls = 0
+
+        def __call__(self, x):
+            self.calls += 1
+            return super().__call__(x)
+
+    layer, x = Counting(2, 2), ft.ones(1, 2)
+    layer(x)
+    with ft.no_grad():
+        layer(x)
+    assert layer.calls == 2
+    traced = []
+    ft.compile(lambda x: traced.append(x) or layer(x))(x)
+    assert layer.calls == 2 + len(traced)
+
+
+def test_a_module_within_itself_keeps_its_name_and_its_hooks() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(2, 2)
+
+        def forward(self, x, again=True):
+            return self(self.fc(x), again=False) if again else self.fc(x).relu()
+
+    model, seen = Twice(), []
+    model.register_forward_pre_hook(lambda module, args: seen.append(module))
+    step = ft.compile(lambda x: model(x))
+    with ft.no_grad():
+        assert ft.allclose(step(ft.ones(1, 2)), model(ft.ones(1, 2)))
+    assert len(seen) == 4
+    found = {scope_of(eqn) for eqn in step.programs()[0].executable.jaxpr.jaxpr.eqns}
+    assert found - {""} == {"model", "model/fc"}

@@ -139,6 +139,21 @@ def test_a_step_that_raises_leaves_nothing_behind() -> None:
     assert not ft.autograd._profiler_enabled()
 
 
+def test_within_a_profile_it_is_refused_and_leaves_no_hooks() -> None:
+    model, x = nn.Linear(3, 2), ft.ones(1, 3)
+    measures = (
+        lambda: memory_breakdown(lambda: model(x)),
+        lambda: ft.viz.summary(model, x),
+        lambda: ft.utils.flop_counter.FlopCounterMode().__enter__(),
+    )
+    with ft.profiler.profile():
+        for measure in measures:
+            with pytest.raises(RuntimeError, match="already enabled"):
+                measure()
+    hooks = nn._hooks.globals_
+    assert not (model._forward_hooks or model._forward_pre_hooks or hooks.forward or hooks.forward_pre)
+
+
 def test_table_and_picture(tmp_path) -> None:
     found = memory_breakdown(*training())
     text = str(found)

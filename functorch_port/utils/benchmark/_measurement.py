@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.units import unit_of
+
 __all__ = ["UNITS", "Measurement", "TaskSpec", "select_unit", "trim_sigfig"]
 
 UNITS = {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second"}
-_SIZES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SIZES = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 #: seconds; a mean of clocks is not known better
 _LEAST_INTERVAL = 25e-9
 _MOST_FIGURES = 4
@@ -23,8 +25,7 @@ _WIDE, _VERY_WIDE = 0.1, 0.25
 
 def select_unit(t: float) -> tuple[str, float]:
     """The unit for a time in seconds, and its size."""
-    unit = next((name for name in ("s", "ms", "us") if t >= _SIZES[name]), "ns")
-    return unit, _SIZES[unit]
+    return unit_of(t, _SIZES)
 
 
 def trim_sigfig(x: float, n: int) -> float:

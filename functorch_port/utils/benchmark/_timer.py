@@ -16,6 +16,7 @@ import functorch_port
 from ..._array import executor
 from ..._base.alive import alive
 from ..._tensor.tensor import Tensor
+from ..._tensor.tree import leaves
 from ...autograd.profiler import waited_for
 from ...nn import Parameter
 from ._measurement import Measurement, TaskSpec
@@ -210,8 +211,7 @@ def _wait(value: Any) -> None:
     if isinstance(value, Tensor | jax.Array):
         waited_for(value)
     elif isinstance(value, list | tuple | dict):
-        leaves = jax.tree.leaves(value, is_leaf=lambda x: isinstance(x, Tensor))
-        waited_for([leaf for leaf in leaves if isinstance(leaf, Tensor | jax.Array)])
+        waited_for([leaf for leaf in leaves(value) if isinstance(leaf, Tensor | jax.Array)])
 
 
 def _measuring(stmt: str, setup: str) -> CodeType:

@@ -9,6 +9,7 @@ from ..._base.jaxprs import is_literal
 from ..._tensor.grad_mode import no_grad
 from ..._trace.compiled import Compiled
 from ..._trace.names import name_cells
+from ...nn._conversion import modes_kept
 from ._records import proto
 
 __all__ = ["graph_of"]
@@ -17,15 +18,10 @@ __all__ = ["graph_of"]
 def graph_of(model: Any, inputs: Any) -> Any:
     """A ``GraphDef`` of what a module computes, in evaluation mode."""
     args = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with no_grad():
-            compiled = Compiled(lambda *given: model(*given))
-            compiled(*args)
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
+    compiled = Compiled(lambda *given: model(*given))
+    with modes_kept(model), no_grad():
+        model.eval()
+        compiled(*args)
     program = compiled.programs()[0]
     jaxpr = program.executable.jaxpr.jaxpr
     given = program.inputs

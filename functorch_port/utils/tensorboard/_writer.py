@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..._base.optional import optional
+from ...serialization._atomic import atomic
 from . import _records as records
 from ._graph import graph_of
 from ._records import proto
@@ -495,8 +496,5 @@ def _joined(rows: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def _write(path: str, lines: Sequence[str]) -> None:
-    """Write a whole file, or leave what was there."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write("".join(f"{line}\n" for line in lines))
-    os.replace(temporary, path)
+    with atomic(os.path.abspath(path)) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
