@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._array import executor, tracing
-from .._base import scopes
 from .._tensor.creation import empty_like
 from .._tensor.grad_mode import state as _grad
 from .._tensor.tensor import Tensor
@@ -183,10 +182,8 @@ class Module:
         _filing.check_new_name(self, "parameter", name, "_parameters")
         if param is not None:
             if not isinstance(param, Parameter):
-                expected = "torch.nn.Parameter or None"
-                raise TypeError(
-                    f"cannot assign '{typename(param)}' object to parameter '{name}' ({expected} required)"
-                )
+                text = f"cannot assign '{typename(param)}' object to parameter '{name}'"
+                raise TypeError(f"{text} (torch.nn.Parameter or None required)")
             if param.grad_fn is not None:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
@@ -458,15 +455,14 @@ class Module:
     # ---------------------------------------------------------------- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        scope = None
         if tracing.overlay:
-            if scopes.state.module is not self:
-                with _scopes.of_call(self):
-                    return Module.__call__(self, *args, **kwargs)
+            scope = _scopes.of_call(self)
         elif not _grad.enabled:
             scope = executor.current.scope(self, args)
-            if scope is not None:
-                with scope:
-                    return Module.__call__(self, *args, **kwargs)
+        if scope is not None:
+            with scope:
+                return Module.__call__(self, *args, **kwargs)
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
         if (

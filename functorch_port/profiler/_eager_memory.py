@@ -21,7 +21,7 @@ from ..autograd._engine import reach
 from ..autograd._task import walks
 from ..autograd.function import FunctionCtx
 from ..autograd.profiler import address, dense_parts, whole
-from ..nn._scopes import Place
+from ..nn._place import Place
 from ._owners import NO_MODULE, Moment, Owner, name_of, nbytes_of, owners
 
 __all__ = ["ACTIVATIONS", "INPUTS", "OTHER", "Watcher"]

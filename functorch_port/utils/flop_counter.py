@@ -11,7 +11,7 @@ from typing import Any
 from .._array import tracing
 from .._tensor.tensor import Tensor
 from ..autograd import profiler
-from ..nn._scopes import Place
+from ..nn._place import Place
 
 __all__ = ["FlopCounterMode"]
 
