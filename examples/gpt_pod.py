@@ -1,0 +1,470 @@
+"""Train GPT-2 or Llama on a file of tokens: on a laptop, on eight devices, on several machines, on a pod.
+
+The same command line with another --mesh is the same run: the same batches, and the same losses but for rounding. A run
+that is stopped (Ctrl-C, SIGTERM, kill -9, a preempted machine) goes on where it was when it is started again with the
+same --out. Without --tokens it learns to write like the Python manual, byte by byte.
+
+    python examples/gpt_pod.py --steps 200
+    XLA_FLAGS=--xla_force_host_platform_device_count=8 python examples/gpt_pod.py --mesh fsdp=4,tp=2 --model llama-tiny
+    functorch-port launch --nproc 4 examples/gpt_pod.py --mesh fsdp=4
+    functorch-port plan examples/gpt_pod.py:llama_7b --topology v5e:16x16 --mesh fsdp=64,tp=4
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import signal
+import time
+from functools import partial
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import grain
+import jax
+import language_models
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+import functorch_port as torch
+import functorch_port.distributed as dist
+import functorch_port.distributed.checkpoint as dcp
+from functorch_port.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from functorch_port.distributed.tensor import Replicate, Shard, distribute_tensor
+from functorch_port.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from functorch_port.utils.tensorboard import SummaryWriter
+
+nn, F = torch.nn, torch.nn.functional
+
+# ------------------------------------------------------------------------------------------------------------- data
+
+
+class Pieces:
+    """Pieces of ``length + 1`` tokens of a file that is mapped into memory; neighbours share one token.
+
+    Args:
+        file: a one-dimensional ``.npy`` of integers, or a raw ``.bin`` of 16-bit ones.
+        length: tokens that are read from a piece; the next of each is to be told.
+        part: which part of the file, as two numbers between 0 and 1.
+    """
+
+    def __init__(self, file, length, part=(0.0, 1.0)):
+        if str(file).endswith(".npy"):
+            tokens = np.load(file, mmap_mode="r")
+        else:
+            tokens = np.memmap(file, np.uint16, "r")
+        if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
+            raise ValueError(
+                f"{file} must have integers in one dimension, and has {tokens.dtype} {tokens.shape}"
+            )
+        start, stop = (round(edge * len(tokens)) for edge in part)
+        self.tokens, self.length = tokens[start:stop], length
+        if len(self) < 1:
+            raise ValueError(
+                f"{file}: {stop - start} tokens from {start} on are too few for pieces of {length + 1}"
+            )
+
+    def __len__(self):
+        return (len(self.tokens) - 1) // self.length
+
+    def __getitem__(self, i):
+        i = int(i) * self.length
+        return self.tokens[i : i + self.length + 1].astype(np.int64)
+
+
+def batches(pieces, size, seed):
+    """An iterator over shuffled batches without end, whose position is `get_state` and `set_state`.
+
+    All processes read the same ones; each puts its own rows on its devices.
+    """
+    data = grain.MapDataset.source(pieces).seed(seed).shuffle().repeat().batch(size)
+    return iter(data.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=2)))
+
+
+def manual(folder):
+    """The Python manual as a file of bytes, which the standard library carries."""
+    file = folder / "manual.npy"
+    if not file.exists():
+        text = "".join(topics.values()).encode("ascii", "ignore")
+        hidden = folder / f".manual.{jax.process_index()}.npy"
+        np.save(hidden, np.frombuffer(text, np.uint8))
+        hidden.replace(file)
+    return file
+
+
+# ------------------------------------------------------------------------------------------------------------ model
+
+#: what tensor parallelism splits; queries, keys and values of GPT-2 are one matrix, whose columns it would tear apart
+LLAMA_PLAN = {
+    "model.layers.stacked.self_attn.[qkv]_proj": ColwiseParallel(),
+    "model.layers.stacked.self_attn.o_proj": RowwiseParallel(),
+    "model.layers.stacked.mlp.gate_proj": ColwiseParallel(),
+    "model.layers.stacked.mlp.up_proj": ColwiseParallel(),
+    "model.layers.stacked.mlp.down_proj": RowwiseParallel(),
+}
+
+
+def stacked(model, remat):
+    """The model with its layers as one, so that a program of them does not grow with their number."""
+    owner, _, name = type(model).layers.rpartition(".")
+    owner = model.get_submodule(owner)
+    setattr(owner, name, nn.ScanStack(getattr(owner, name), remat=remat))
+    return model
+
+
+def placed(model, mesh, dtype):
+    """The model with its parameters split over the mesh, by tensor parallelism and fully sharded."""
+    names = mesh.mesh_dim_names
+    if "tp" in names:
+        if not isinstance(model, language_models.Llama):
+            raise ValueError(
+                "tp needs a llama: GPT-2 has queries, keys and values in one matrix. Use fsdp alone"
+            )
+        parallelize_module(model, mesh["tp"], LLAMA_PLAN)
+    if "fsdp" in names:
+        policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+        fully_shard(model.get_submodule(type(model).layers), mesh=mesh["fsdp"], mp_policy=policy)
+        fully_shard(model, mesh=mesh["fsdp"], mp_policy=policy)
+    return model
+
+
+class Job:
+    """A model, its optimizer and schedule, and the two compiled functions of a run.
+
+    Args:
+        config: the model's sizes.
+        mesh: a `DeviceMesh` with dimensions ``fsdp`` and ``tp``, or one of them; None for one device.
+        dtype: in which products are computed; parameters, gradients and the optimizer's state are float32.
+        remat: what the backward pass computes again: False, True, or the name of a policy (see `nn.ScanStack`).
+        accumulate: parts of a batch, one after the other: less memory, the same update.
+        lr, warmup, steps, decay, clip: of AdamW: the rate rises for ``warmup`` steps, then falls to a tenth.
+    """
+
+    def __init__(
+        self, config, mesh=None, dtype=torch.float32, remat=False, accumulate=1, lr=3e-4, warmup=100, steps=1000,
+        decay=0.1, clip=1.0,
+    ):  # fmt: skip
+        self.config, self.mesh, self.dtype, self.accumulate, self.clip = config, mesh, dtype, accumulate, clip
+        with torch.device("meta"):
+            model = language_models.model_of(config)
+        self.model = stacked(model, remat)
+        if mesh is not None:
+            placed(self.model, mesh, dtype)
+        matrices = [p for p in self.model.parameters() if p.dim() - self.is_stacked(p) >= 2]
+        chosen = set(matrices)
+        others = [p for p in self.model.parameters() if p not in chosen]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}],
+            lr=lr, betas=(0.9, 0.95),
+        )  # fmt: skip
+
+        def rate(step):
+            if step < warmup:
+                return (step + 1) / warmup
+            done = min(1.0, (step - warmup) / max(1, steps - warmup))
+            return 0.1 + 0.45 * (1 + math.cos(math.pi * done))
+
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, rate)
+        self.step = torch.compile(self.step, keep_grads=False)
+        self.evaluate = torch.compile(self.evaluate)
+
+    def is_stacked(self, parameter):
+        stack = self.model.get_submodule(type(self.model).layers)
+        return any(parameter is p for p in stack.parameters())
+
+    def initialise(self, seed):
+        """Make the parameters, each on its devices: those of any mesh, and of PyTorch, from the same seed."""
+        self.model.to_empty(device=jax.default_backend())
+        torch.manual_seed(seed)
+        language_models.initialise(self.model, self.config)
+
+    def loss(self, x, y):
+        """Mean loss of a batch in nats for each token."""
+        low = self.dtype if self.mesh is None and self.dtype != torch.float32 else None
+        with torch.autocast(x.device.type, dtype=low or torch.bfloat16, enabled=low is not None):
+            logits = self.model(x)
+        return F.cross_entropy(logits.float().flatten(0, 1), y.flatten())
+
+    def step(self, x, y):
+        """One update with (N, T) tokens and the tokens that follow; the loss, and the norm of the gradient."""
+        self.optimizer.zero_grad()
+        total = torch.zeros((), device=x.device)
+        rows = (
+            a.unflatten(0, (-1, self.accumulate)).unbind(1) for a in (x, y)
+        )  # each device has some of each part
+        for part, wanted in zip(*rows):
+            loss = self.loss(part, wanted) / self.accumulate
+            loss.backward()
+            total = total + loss.detach()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        self.optimizer.step()
+        return total, norm
+
+    @torch.no_grad()
+    def evaluate(self, x, y):
+        return self.loss(x, y)
+
+    def on_devices(self, batch):
+        """Tokens and those that follow, of which each device has its rows."""
+        parts = torch.from_numpy(batch[:, :-1].copy()), torch.from_numpy(batch[:, 1:].copy())
+        if self.mesh is None:
+            return tuple(part.to(jax.default_backend()) for part in parts)
+        rows = [Shard(0) if name == "fsdp" else Replicate() for name in self.mesh.mesh_dim_names]
+        return tuple(distribute_tensor(part, self.mesh, rows, src_data_rank=None) for part in parts)
+
+
+# -------------------------------------------------------------------------------------------------------------- run
+
+
+class Run:
+    """The training of a `Job`: batches, checkpoints, measurements, and an end in good order.
+
+    Args:
+        job: what is trained.
+        args: the options of the command line.
+    """
+
+    def __init__(self, job, args):
+        self.job, self.args, self.out = job, args, args.out
+        tokens = args.tokens or manual(args.out)
+        held_out = args.held_out
+        self.train = batches(Pieces(tokens, args.length, (0.0, 1.0 - held_out)), args.batch, args.seed)
+        unseen = Pieces(tokens, args.length, (1.0 - held_out, 1.0))
+        count = min(args.eval_batches, len(unseen) // args.batch)
+        if count < 1:
+            raise ValueError(
+                f"--held-out {held_out}: {len(unseen)} pieces are too few for a batch of {args.batch}"
+            )
+        self.unseen = [
+            np.stack([unseen[i * args.batch + j] for j in range(args.batch)]) for i in range(count)
+        ]
+        self.checkpoints = dcp.CheckpointManager(args.out / "checkpoints", keep=args.keep)
+        self.stopped = False
+        self.is_first = jax.process_index() == 0
+        self.writer = SummaryWriter(str(args.out / "tensorboard")) if self.is_first else None
+
+    def state(self):
+        """What a checkpoint has: all that the run goes on from."""
+        job = self.job
+        position = json.dumps(self.train.get_state())
+        return {
+            "model": job.model,
+            "optimizer": job.optimizer,
+            "schedule": job.schedule,
+            "position": position,
+        }
+
+    def restore(self):
+        """Go on from the last checkpoint; returns its step, or 0."""
+        state = self.state()
+        step = self.checkpoints.load(state)
+        if step is not None:
+            self.train.set_state(json.loads(state["position"]))
+        return step or 0
+
+    def log(self, step, **numbers):
+        """Add a line to ``metrics.jsonl`` and points to TensorBoard."""
+        if not self.is_first:
+            return
+        with open(self.out / "metrics.jsonl", "a") as file:
+            file.write(json.dumps({"step": step, **numbers}) + "\n")
+        for name, number in numbers.items():
+            if number is not None:
+                self.writer.add_scalar(name, number, step)
+
+    def evaluate(self):
+        """Mean loss of the unseen pieces."""
+        losses = [self.job.evaluate(*self.job.on_devices(batch)) for batch in self.unseen]
+        return sum(loss.item() for loss in losses) / len(losses)
+
+    def measured(self, since, steps):
+        """Tokens per second, the part of the devices' peak that the model's operations are, and memory in use."""
+        args, seconds = self.args, time.perf_counter() - since
+        rate = steps * args.batch * args.length / seconds
+        flops = rate * self.job.config.flops_per_token(args.length) / jax.device_count()
+        stats = jax.local_devices()[0].memory_stats() or {}
+        used = flops / (1e12 * args.peak_tflops) if args.peak_tflops else None
+        return {"tokens_per_second": rate, "mfu": used, "peak_bytes": stats.get("peak_bytes_in_use")}
+
+    def must_stop(self, step):
+        """Whether a signal asks for an end. Several processes agree on it at the steps that are logged."""
+        if jax.process_count() == 1:
+            return self.stopped
+        if step % self.args.log_every:
+            return False
+        asked = torch.tensor(float(self.stopped))
+        dist.all_reduce(asked, dist.ReduceOp.MAX)
+        return asked.item() > 0
+
+    def stop(self, *_):
+        self.stopped = True
+
+    def fit(self):
+        """Train until the last step or a signal; returns the losses by step."""
+        args, job = self.args, self.job
+        before = [(number, signal.signal(number, self.stop)) for number in (signal.SIGTERM, signal.SIGINT)]
+        step = self.restore()
+        if step and self.is_first:
+            print(f"going on after step {step}")
+        profiler = contextlib.nullcontext()
+        if args.profile:
+            first, last = args.profile
+            schedule = torch.profiler.schedule(wait=first, warmup=0, active=last - first, repeat=1)
+            trace = torch.profiler.tensorboard_trace_handler(str(args.out / "profile"))
+            profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=trace)
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        losses, waiting, since = {}, [], time.perf_counter()
+        with Progress(*columns, disable=not self.is_first) as bar, profiler as profile, self.checkpoints:
+            task = bar.add_task("loss", total=args.steps, completed=step)
+            while step < args.steps:
+                waiting.append(job.step(*job.on_devices(next(self.train))))
+                job.schedule.step()
+                step += 1
+                if profile is not None:
+                    profile.step()
+                stops, is_last = self.must_stop(step), step == args.steps
+                saves = stops or is_last or step % args.save_every == 0
+                judges = is_last or step % args.eval_every == 0
+                if saves or judges or step % args.log_every == 0:
+                    read = [(loss.item(), norm.item()) for loss, norm in waiting]  # waits for the devices
+                    losses |= {step - len(read) + 1 + i: loss for i, (loss, _) in enumerate(read)}
+                    numbers = {
+                        "loss": read[-1][0],
+                        "gradient_norm": read[-1][1],
+                        "lr": job.schedule.get_last_lr()[0],
+                    }
+                    self.log(step, **numbers, **self.measured(since, len(read)))
+                    bar.update(task, completed=step, description=f"loss {read[-1][0]:.4f}")
+                    if not math.isfinite(read[-1][0]):
+                        raise FloatingPointError(f"the loss of step {step} is {read[-1][0]}: lower --lr?")
+                    if judges:
+                        self.log(step, loss_on_unseen=self.evaluate())
+                    if saves:
+                        self.checkpoints.async_save(step, self.state())
+                    waiting, since = [], time.perf_counter()
+                if stops:
+                    bar.console.print(
+                        f"stopped after step {step}; start it again with --out {args.out} to go on"
+                    )
+                    break
+        for number, handler in before:
+            signal.signal(number, handler)
+        if self.writer is not None:
+            self.writer.close()
+        return losses
+
+
+def mesh_of(text):
+    """``fsdp=4,tp=2`` as a `DeviceMesh` over all devices."""
+    if not text:
+        return None
+    sizes = {}
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        if name not in ("fsdp", "tp") or not size.isdecimal() or name in sizes:
+            raise SystemExit(f"--mesh {text}: it must be like fsdp=4, tp=2 or fsdp=4,tp=2")
+        sizes[name] = int(size)
+    if math.prod(sizes.values()) != jax.device_count():
+        raise SystemExit(
+            f"--mesh {text} has {math.prod(sizes.values())} devices, and there are {jax.device_count()}"
+        )
+    return dist.init_device_mesh(jax.default_backend(), tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+
+
+DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
+
+
+def plan(name, mesh=None, batch=256, length=None, dtype="bf16", remat=True, accumulate=1):
+    """What the planner compiles: the step of a job whose parameters are described, and a described batch."""
+    config = language_models.SIZES[name]
+    job = Job(config, mesh, DTYPES.get(dtype, dtype), remat, accumulate)
+    shape = (batch, length or config.context)
+    tokens = torch.empty(shape, dtype=torch.int64, device="meta")
+    if mesh is not None:
+        rows = [Shard(0) if dim == "fsdp" else Replicate() for dim in mesh.mesh_dim_names]
+        tokens = distribute_tensor(tokens, mesh, rows)
+    return job.step, (tokens, tokens)
+
+
+#: ``functorch-port plan examples/gpt_pod.py:llama_7b``, and so on
+for _name in language_models.SIZES:
+    globals()[_name.replace("-", "_").replace(".", "_")] = partial(plan, _name)
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    option = parser.add_argument
+    option("--model", choices=language_models.SIZES, default="gpt2-tiny", help="size of a new model")
+    option(
+        "--weights",
+        type=Path,
+        help="folder with config.json and safetensors to start from, in place of --model",
+    )
+    option(
+        "--tokens",
+        type=Path,
+        help="file of tokens: .npy, or .bin of 16-bit numbers; default: the manual's bytes",
+    )
+    option(
+        "--out", type=Path, default=Path("out/gpt_pod"), help="folder for checkpoints, metrics and profiles"
+    )
+    option("--mesh", default="", help="how devices are laid out, as fsdp=4,tp=2; default: one device")
+    option("--batch", type=int, default=16, help="sequences in a step, over all devices")
+    option("--length", type=int, help="tokens of a sequence; default: as many as the model can have")
+    option("--accumulate", type=int, default=1, help="parts of a batch, one after the other: less memory")
+    option("--steps", type=int, default=1000, help="updates in all")
+    option("--lr", type=float, default=3e-3, help="the largest learning rate")
+    option("--warmup", type=int, default=50, help="steps until the rate is there")
+    option("--decay", type=float, default=0.1, help="weight decay of matrices")
+    option("--clip", type=float, default=1.0, help="largest norm of the gradient")
+    option("--dtype", choices=DTYPES, default="float32", help="of products; state is float32")
+    option("--remat", nargs="?", const=True, default=False, metavar="POLICY",
+           help="compute layers again in the backward pass; or what to keep, as dots_saveable")  # fmt: skip
+    option("--held-out", type=float, default=0.1, help="part of the tokens, at the end, for evaluation")
+    option("--eval-every", type=int, default=200, help="steps between evaluations")
+    option("--eval-batches", type=int, default=8, help="batches of an evaluation at most")
+    option(
+        "--save-every", type=int, default=200, help="steps between checkpoints, which are written meanwhile"
+    )
+    option("--keep", type=int, default=2, help="checkpoints to keep")
+    option("--log-every", type=int, default=10, help="steps between lines of metrics.jsonl")
+    option(
+        "--peak-tflops",
+        type=float,
+        help="what a device can do at best, for the MFU; v5e: 197, v5p: 459, v6e: 918",
+    )
+    option("--profile", type=lambda text: tuple(map(int, text.split(":"))), metavar="FIRST:LAST",
+           help="steps to profile, for TensorBoard")  # fmt: skip
+    option("--save-weights", type=Path, help="folder to write config.json and safetensors to at the end")
+    option("--seed", type=int, default=0, help="of the first values and of the order of the pieces")
+    args = parser.parse_args(argv)
+
+    if dist.is_torchelastic_launched():
+        dist.init_process_group()
+    config = language_models.read_config(args.weights) if args.weights else language_models.SIZES[args.model]
+    args.length = args.length or config.context
+    if args.length > config.context:
+        parser.error(f"--length {args.length}: the model has places for {config.context} tokens")
+    if args.batch % args.accumulate:
+        parser.error(f"--accumulate {args.accumulate} must divide --batch {args.batch}")
+    args.out.mkdir(parents=True, exist_ok=True)
+    job = Job(
+        config, mesh_of(args.mesh), DTYPES[args.dtype], args.remat, args.accumulate, args.lr, args.warmup, args.steps,
+        args.decay, args.clip,
+    )  # fmt: skip
+    job.initialise(args.seed)
+    if args.weights:
+        language_models.load(job.model, args.weights)
+    run = Run(job, args)
+    losses = run.fit()
+    if run.is_first and losses:
+        print(f"{config.parameters:,} parameters; loss {losses[max(losses)]:.4f} after step {max(losses)}")
+    if args.save_weights:
+        language_models.save(job.model, config, args.save_weights)
+    return losses
+
+
+if __name__ == "__main__":
+    main()
