@@ -183,7 +183,8 @@ class Job:
         low = self.dtype if self.mesh is None and self.dtype != torch.float32 else None
         with torch.autocast(x.device.type, dtype=low or torch.bfloat16, enabled=low is not None):
             logits = self.model(x)
-        return F.cross_entropy(logits.float().flatten(0, 1), y.flatten())
+        logits = logits.float() if logits.dtype == torch.bfloat16 else logits
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten())
 
     def step(self, x, y):
         """One update with (N, T) tokens and the tokens that follow; the loss, and the norm of the gradient."""

@@ -299,6 +299,7 @@ def _torch_module() -> ModuleType:
 
 _theirs = _torch_module()
 _their_check = _theirs._evaluate_tensors_for_save
+_their_removal = _theirs._remove_duplicate_names
 
 
 def _check_saved(tensors: Any) -> None:
@@ -309,6 +310,24 @@ def _check_saved(tensors: Any) -> None:
                 f"entry {name!r} has dtype {tensor.dtype}, which safetensors does not have; cast it, or save its real "
                 "and imaginary parts"
             )
+
+
+def _remove_duplicate_names(state_dict: Mapping[str, Tensor], **options: Any) -> Any:
+    """The library's, which refuses parts of a memory. Here those that make up the whole of one are no duplicates."""
+    parts: dict[Any, dict[int, list[str]]] = {}
+    for name, tensor in state_dict.items():
+        if tensor._base is not None and tensor.is_contiguous() and not tensor.is_sparse:
+            parts.setdefault(tensor._storage, {}).setdefault(tensor.storage_offset(), []).append(name)
+    apart: set[str] = set()
+    for places in parts.values():
+        end, names = 0, []
+        for start, here in sorted(places.items()):
+            tensor = state_dict[here[0]]
+            names += here if start == end and len(here) == 1 else []
+            end = start + tensor.numel()
+        if len(names) == len(places) and end == tensor.untyped_storage().nbytes() // tensor.element_size():
+            apart |= {*names}
+    return _their_removal({n: t for n, t in state_dict.items() if n not in apart}, **options)
 
 
 def _bytes_of(tensor: Tensor) -> tuple[np.ndarray, Any]:
@@ -398,6 +417,7 @@ vars(_theirs).update(
     safe_open=safe_open,
     serialize_file=_write,
     _evaluate_tensors_for_save=_check_saved,
+    _remove_duplicate_names=_remove_duplicate_names,
     _to_ndarray=_bytes_of,
     _view2torch=_tensors_of,
 )

@@ -111,6 +111,32 @@ def test_what_may_not_be_saved(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
+def test_stacked_layers_are_saved_one_by_one(tmp_path):
+    def made():
+        return port.nn.Sequential(
+            port.nn.Linear(3, 4), port.nn.ScanStack([port.nn.Linear(4, 4) for _ in range(3)])
+        )
+
+    model, file = made(), tmp_path / "model.safetensors"
+    ours.save_model(model, file)
+    plain = port.nn.Sequential(
+        port.nn.Linear(3, 4), port.nn.Sequential(*(port.nn.Linear(4, 4) for _ in range(3)))
+    )
+    for load in (ours.load_model, ours.load_checkpoint):
+        for other in (made(), plain):
+            load(other, file)
+            for name, tensor in model.state_dict().items():
+                assert port.equal(other.state_dict()[name], tensor)
+
+
+def test_parts_that_are_not_all_of_a_memory_are_refused(tmp_path):
+    model, whole = port.nn.Module(), port.zeros(6)
+    model.register_buffer("a", whole[:2])
+    model.register_buffer("b", whole[3:])
+    with pytest.raises(RuntimeError, match="None is covering the entire storage"):
+        ours.save_model(model, tmp_path / "model.safetensors")
+
+
 def test_complex128_is_refused_by_name(tmp_path):
     with pytest.raises(
         KeyError, match="entry 'w' has dtype torch.complex128, which safetensors does not have"

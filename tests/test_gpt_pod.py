@@ -1,0 +1,219 @@
+"""`examples/gpt_pod.py`: PyTorch's losses from the same seed, runs that go on, Hugging Face's files."""
+
+import json
+import math
+import sys
+from itertools import islice
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from both import FOLDER, source
+
+import functorch_port as ft
+
+pytest.importorskip("grain")
+sys.path.insert(0, str(FOLDER))
+
+import gpt_pod
+import language_models
+
+SIZES = {
+    "gpt2": language_models.Config(width=16, layers=3, heads=2, kv_heads=2, hidden=64, context=12),
+    "llama": language_models.Config("llama", 256, 12, 16, 3, 4, 2, 40, tied=False),
+    "llama, tied": language_models.Config("llama", 256, 12, 16, 2, 4, 4, 40, tied=True),
+}
+TINY = "--batch 4 --length 12 --eval-batches 1 --log-every 1 --warmup 2 --out".split()
+
+
+@pytest.fixture(params=SIZES)
+def size(request, monkeypatch):
+    monkeypatch.setitem(language_models.SIZES, "gpt2-tiny", SIZES[request.param])
+    return SIZES[request.param]
+
+
+@pytest.fixture
+def with_torch():
+    """The models, of PyTorch."""
+    module = ModuleType("language_models_of_torch")
+    sys.modules[module.__name__] = module
+    exec(compile(source("language_models", "torch"), "language_models", "exec"), module.__dict__)
+    yield module
+    del sys.modules[module.__name__]
+
+
+def losses_of(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    names = ("loss", "gradient_norm", "lr", "loss_on_unseen")
+    return [(line["step"], *(line.get(name) for name in names)) for line in lines]
+
+
+def trained_by_torch(models, config, batches, steps, warmup):
+    """Losses and norms of a loop that is written as plainly as it can be."""
+    model = models.model_of(config)
+    torch.manual_seed(0)
+    models.initialise(model, config)
+    groups = {True: [], False: []}
+    for parameter in model.parameters():
+        groups[parameter.dim() >= 2].append(parameter)
+    optimizer = torch.optim.AdamW(
+        [{"params": groups[True], "weight_decay": 0.1}, {"params": groups[False], "weight_decay": 0.0}],
+        betas=(0.9, 0.95),
+    )
+    found = []
+    for step, batch in enumerate(islice(batches, steps)):
+        falls = 0.1 + 0.45 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
+        for group in optimizer.param_groups:
+            group["lr"] = 3e-4 * ((step + 1) / warmup if step < warmup else falls)
+        optimizer.zero_grad()
+        tokens = torch.from_numpy(batch)
+        logits = model(tokens[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        found.append((loss.item(), norm.item()))
+    return found
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_losses_are_torchs(size, accumulate, with_torch, tmp_path):
+    pieces = gpt_pod.Pieces(gpt_pod.manual(tmp_path), size.context)
+    for library in (torch, ft):
+        library.set_default_dtype(library.float64)
+    try:
+        want = trained_by_torch(with_torch, size, gpt_pod.batches(pieces, 4, 1), 8, 3)
+        job = gpt_pod.Job(size, remat=True, accumulate=accumulate, warmup=3, steps=8)
+        job.initialise(0)
+        assert sum(p.numel() for p in job.model.parameters()) == size.parameters
+        got = []
+        for batch in islice(gpt_pod.batches(pieces, 4, 1), 8):
+            got.append([number.item() for number in job.step(*job.on_devices(batch))])
+            job.schedule.step()
+    finally:
+        for library in (torch, ft):
+            library.set_default_dtype(library.float32)
+    np.testing.assert_allclose(got, want, rtol=1e-9)
+    assert job.step.traces <= 2
+
+
+def test_a_run_that_is_broken_off_or_stopped_goes_on(size, tmp_path, monkeypatch):
+    options = ["--steps", "6", "--save-every", "2", "--eval-every", "3", *TINY]
+    whole = gpt_pod.main([*options, str(tmp_path / "whole")])
+    log, must_stop = gpt_pod.Run.log, gpt_pod.Run.must_stop
+
+    def breaks(self, step, **numbers):
+        log(self, step, **numbers)
+        if step == 5:
+            raise KeyboardInterrupt
+
+    for name in ("broken", "stopped"):
+        with monkeypatch.context() as patch:
+            if name == "broken":
+                patch.setattr(gpt_pod.Run, "log", breaks)
+                with pytest.raises(KeyboardInterrupt):
+                    gpt_pod.main([*options, str(tmp_path / name)])
+            else:
+                patch.setattr(gpt_pod.Run, "must_stop", lambda self, step: step == 3 or must_stop(self, step))
+                assert [*gpt_pod.main([*options, str(tmp_path / name)])] == [1, 2, 3]
+        rest = gpt_pod.main([*options, str(tmp_path / name)])
+        first = {"broken": 5, "stopped": 4}[name]
+        assert rest == {step: loss for step, loss in whole.items() if step >= first}
+        assert {*losses_of(tmp_path / name)} == {*losses_of(tmp_path / "whole")}
+
+
+#: the names that Hugging Face's libraries give to one layer and what is around it, without "transformer." in old files
+THEIRS = {
+    "gpt2": [
+        "transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.weight", "transformer.ln_f.bias",
+        *(f"transformer.h.{i}.{part}.{kind}" for i in range(3) for kind in ("weight", "bias")
+          for part in ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")),
+    ],
+    "llama": [
+        "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight",
+        *(f"model.layers.{i}.{part}.weight" for i in range(3)
+          for part in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj",
+                       "mlp.up_proj", "mlp.down_proj", "input_layernorm", "post_attention_layernorm")),
+    ],
+}  # fmt: skip
+
+
+def test_files_are_hugging_faces(size, tmp_path):
+    from safetensors.numpy import load_file
+
+    folder = tmp_path / "weights"
+    gpt_pod.main(["--steps", "1", *TINY, str(tmp_path / "run"), "--save-weights", str(folder)])
+    assert language_models.read_config(folder) == size
+    found = load_file(folder / "model.safetensors")
+    want = {*THEIRS[size.kind]} - {"lm_head.weight" if size.tied else ""}
+    if size.layers == 3:
+        assert {*found} == want
+    model = gpt_pod.stacked(language_models.model_of(size), False)
+    language_models.load(model, folder)
+    for name, tensor in model.state_dict().items():
+        if name != "lm_head.weight" or not size.tied:
+            stored = found[f"transformer.{name}" if size.kind == "gpt2" else name]
+            np.testing.assert_array_equal(tensor.numpy(), stored)
+    losses = gpt_pod.main(["--steps", "1", *TINY, str(tmp_path / "again"), "--weights", str(folder)])
+    assert len(losses) == 1
+
+
+def test_logits_are_those_of_transformers(size, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    model = language_models.model_of(size)
+    ft.manual_seed(0)
+    language_models.initialise(model, size)
+    language_models.save(model, size, tmp_path)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    tokens = np.random.default_rng(0).integers(0, 256, (2, 12))
+    got, want = model(ft.from_numpy(tokens)), theirs(torch.from_numpy(tokens)).logits
+    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), atol=1e-5)
+
+
+REFUSED = {
+    "model_type": ("mamba", "of type 'mamba'"),
+    "hidden_act": ("gelu", "hidden_act='gelu'"),
+    "attention_bias": (True, "attention_bias=True"),
+    "head_dim": (32, "head_dim=32"),
+    "rope_scaling": ({"rope_type": "llama3"}, "rope_scaling="),
+    "rope_parameters": ({"rope_type": "yarn", "rope_theta": 1e4}, "rope_scaling="),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_models_are_refused(name, tmp_path):
+    language_models.save(language_models.model_of(SIZES["llama"]), SIZES["llama"], tmp_path)
+    file = tmp_path / "config.json"
+    value, said = REFUSED[name]
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
+    with pytest.raises(ValueError, match=said):
+        language_models.read_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--mesh", "fsdp=3"], "--mesh fsdp=3 has 3 devices"),
+        (["--mesh", "dp=1"], "it must be like fsdp=4"),
+        (["--length", "100"], "has places for 64 tokens"),
+        (["--accumulate", "3"], "must divide --batch 16"),
+    ],
+)
+def test_bad_options(options, said, tmp_path, capsys):
+    with pytest.raises(SystemExit) as done:
+        gpt_pod.main([*options, "--out", str(tmp_path)])
+    assert said in capsys.readouterr().err + str(done.value)
+
+
+def test_bad_files_of_tokens(tmp_path):
+    np.save(tmp_path / "floats.npy", np.zeros(100))
+    with pytest.raises(ValueError, match="integers in one dimension, and has float64"):
+        gpt_pod.Pieces(tmp_path / "floats.npy", 8)
+    np.arange(20, dtype=np.uint16).tofile(tmp_path / "few.bin")
+    with pytest.raises(ValueError, match="20 tokens from 0 on are too few"):
+        gpt_pod.Pieces(tmp_path / "few.bin", 20)
+    pieces = gpt_pod.Pieces(tmp_path / "few.bin", 6)
+    assert [list(pieces[i]) for i in range(len(pieces))] == [
+        [*range(7)], [*range(6, 13)], [*range(12, 19)]
+    ]  # fmt: skip
