@@ -1,0 +1,61 @@
+"""`examples/gpt_pod.py` on a mesh: the losses of one device, and runs that go on on another mesh."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("grain")
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+import gpt_pod
+import language_models
+
+SIZES = {
+    "gpt2-tiny": language_models.Config(width=16, layers=3, heads=2, kv_heads=2, hidden=64, context=12),
+    "llama-tiny": language_models.Config("llama", 256, 12, 16, 3, 4, 2, 40, tied=False),
+}
+TINY = "--steps 4 --batch 8 --length 12 --eval-batches 1 --eval-every 9 --log-every 1 --save-every 9 --warmup 2".split()
+
+
+def run(folder, *options):
+    gpt_pod.main([*TINY, "--out", str(folder), *options])
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [[value for value in (line.get("loss"), line.get("gradient_norm")) if value] for line in lines]
+
+
+@pytest.fixture(autouse=True)
+def sizes(monkeypatch):
+    for name, size in SIZES.items():
+        monkeypatch.setitem(language_models.SIZES, name, size)
+
+
+def test_losses_are_those_of_one_device_on_two_meshes(tmp_path, monkeypatch):
+    want = run(tmp_path / "one", "--model", "llama-tiny", "--remat")
+    must_stop = gpt_pod.Run.must_stop
+    with monkeypatch.context() as patch:
+        patch.setattr(gpt_pod.Run, "must_stop", lambda self, step: step == 2 or must_stop(self, step))
+        run(tmp_path / "mesh", "--model", "llama-tiny", "--mesh", "fsdp=4,tp=2")
+    got = run(tmp_path / "mesh", "--model", "llama-tiny", "--mesh", "fsdp=8")
+    assert len(got) == 5
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4)
+
+
+def test_parameters_and_state_lie_in_parts():
+    job = gpt_pod.Job(SIZES["llama-tiny"], gpt_pod.mesh_of("fsdp=4,tp=2"))
+    job.initialise(0)
+    tokens = np.zeros((8, 13), np.int64)
+    job.step(*job.on_devices(tokens))
+    for name, parameter in job.model.named_parameters():
+        for tensor in (parameter, job.optimizer.state[parameter]["exp_avg"]):
+            parts = {part.data.size for part in tensor._value.addressable_shards}
+            count = 8 if "_proj" in name else 4
+            assert parts == {tensor.numel() // count}, name
+
+
+def test_tensor_parallelism_needs_a_llama():
+    with pytest.raises(ValueError, match="tp needs a llama"):
+        gpt_pod.Job(SIZES["gpt2-tiny"], gpt_pod.mesh_of("fsdp=4,tp=2"))
