@@ -38,7 +38,7 @@ _bare = object.__new__
 def use(mesh: Any) -> None:
     """Note that tensors are to be placed on a `jax.sharding.Mesh`."""
     global several
-    several = several or mesh.is_multi_process
+    several = several or (mesh.is_multi_process and jax.process_count() > 1)  # else of a described topology
 
 
 class Placed(Made):
@@ -57,7 +57,7 @@ class Placed(Made):
         global several
         self.made, self.sharding, self.mesh = made, sharding, mesh
         self.on_cpu = offloaded.is_on_hosts(sharding) and not isinstance(made, jax.ShapeDtypeStruct)
-        several = several or not sharding.is_fully_addressable
+        several = several or (not sharding.is_fully_addressable and jax.process_count() > 1)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -612,6 +612,9 @@ def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None
     ``shape`` overrides the shape. It is created on the host: nothing is compiled for it.
     """
     like = param._look()
+    if isinstance(like, jax.ShapeDtypeStruct):
+        made = jax.ShapeDtypeStruct(like.shape if shape is None else shape, like.dtype)
+        return Tensor._wrap(placed.like(param._storage, made))
     value = placing.as_array(value)
     if like.dtype.kind == "c":
         value = value + 1j * value
