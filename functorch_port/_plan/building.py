@@ -45,12 +45,9 @@ def planned(question: Question, tell: Callable[[str], None]) -> Plan:
     file, _, name = question.script.rpartition(":") if ":" in question.script else (question.script, "", "build")
     try:
         devices_of(question.topology)
-        given = _given(question)
+        given = {option: _parsed(option, text, question.topology) for option, text in question.options.items()}
         build = _build_of(file, name)
-        asked = _arguments(build, name, given)
-        mesh = asked.get("mesh")
-        if mesh is None and question.options.get("mesh"):
-            mesh = given["mesh"]
+        asked = _arguments(build, name, given, question.topology)
     except (BadTopology, ModuleNotFoundError) as error:
         if isinstance(error, ModuleNotFoundError) and error.name is not None:
             raise
@@ -61,7 +58,7 @@ def planned(question: Question, tell: Callable[[str], None]) -> Plan:
         raise BadInput(f"{name}() of {file} failed:\n\n{_trace_of(error)}") from None
     step, args, kwargs = _step_of(made, name)
     try:
-        return plan(step, args, kwargs, topology=question.topology, mesh=mesh, tell=tell)
+        return plan(step, args, kwargs, topology=question.topology, mesh=asked.get("mesh"), tell=tell)
     except BadTopology as error:
         raise BadInput(str(error)) from None
     except Exception as error:
@@ -70,15 +67,8 @@ def planned(question: Question, tell: Callable[[str], None]) -> Plan:
         raise BadInput(told(error)) from None
 
 
-def _given(question: Question) -> dict[str, Any]:
-    """The options that were given, and the mesh, as ``build`` gets them."""
-    found: dict[str, Any] = {}
-    for name, text in question.options.items():
-        found[name] = _parsed(name, text, question.topology)
-    return found
-
-
 def _parsed(name: str, text: str, topology: str) -> Any:
+    """An option as ``build`` gets it."""
     if name == "mesh":
         return described_mesh(topology, parsed_mesh(text))
     if name == "batch":
@@ -130,23 +120,22 @@ def _no_build(file: str, name: str, module: ModuleType) -> str:
     )
 
 
-def _arguments(build: Callable[..., Any], name: str, given: dict[str, Any]) -> dict[str, Any]:
+def _arguments(
+    build: Callable[..., Any], name: str, given: dict[str, Any], topology: str
+) -> dict[str, Any]:
     """What ``build`` is called with, by name."""
     parameters = inspect.signature(build).parameters.values()
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
     named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     for option in given:
-        if option not in named and not takes_all and option != "mesh":
+        if option not in named and not takes_all:
             raise BadInput(
-                f"--{option} was given, and {name}({', '.join(named)}) does not ask for it: a parameter named {option!r} "
-                "would get it"
+                f"--{option} was given, and {name}({', '.join(named)}) does not ask for it: give it a parameter named "
+                f"{option!r}"
             )
-        if option == "mesh" and option not in named and not takes_all:
-            raise BadInput(
-                f"--mesh was given, and {name}({', '.join(named)}) does not ask for it: a parameter named 'mesh' gets the "
-                "DeviceMesh, for fully_shard(net, mesh=mesh)"
-            )
-    found = {option: value for option, value in given.items() if option in named or takes_all}
+    found = dict(given)
+    if "mesh" in named:
+        found.setdefault("mesh", described_mesh(topology))
     missing = [p.name for p in named.values() if p.default is p.empty and p.name not in found]
     for option in missing:
         if option in _OPTIONS:
