@@ -3,3 +3,5 @@
 `lowering.py` traces a step whose state is described (on the meta device), `memory.py` tells what the compiled program
 keeps, `report.py` has what is found, and `worker.py` does all that in a process of its own, for `command.py`.
 """
+
+from .. import distributed  # first, as it imports from here

@@ -1,14 +1,18 @@
-"""From a script and options to a plan: its ``build`` is called with what it asks for."""
+"""From a script and options to a plan, in a process of its own: its ``build`` is called with what it asks for."""
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import linecache
 import os
+import signal
 import site
 import sys
 import sysconfig
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +28,7 @@ from .report import Plan
 from .topology import BadTopology, described_mesh, devices_of, parsed_mesh
 from .worker import Question
 
-__all__ = ["BadInput", "planned", "told"]
+__all__ = ["BadInput", "main", "planned", "told"]
 
 _DTYPES = {"bf16": "bfloat16", "fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16"}
 #: what ``build`` may ask for, with the option that gives it
@@ -35,6 +39,30 @@ class BadInput(Exception):
     """What is asked for cannot be planned; the text is for the user."""
 
 
+def main(write: int) -> None:
+    """Answer the question on standard input, by lines of JSON to a file descriptor (see `worker`)."""
+    question = Question(*json.loads(sys.stdin.readline()))
+
+    def wait() -> None:  # for the end of who asked, however that comes
+        sys.stdin.read()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+    def say(kind: str, what: str) -> None:
+        data = (json.dumps([kind, what]) + "\n").encode()
+        while data:
+            data = data[os.write(write, data) :]
+
+    try:
+        say("plan", planned(question, lambda phase: say("phase", phase)).to_json())
+    except BadInput as error:
+        say("failed", str(error))
+    except BaseException as error:
+        say("failed", told(error))
+    time.sleep(60)  # until it is ended: at its own end it would wait for the compiler's threads
+
+
 def planned(question: Question, tell: Callable[[str], None]) -> Plan:
     """Build the step of a script, and plan it.
 
@@ -42,10 +70,14 @@ def planned(question: Question, tell: Callable[[str], None]) -> Plan:
         BadInput: that is not possible.
     """
     tell("building")
-    file, _, name = question.script.rpartition(":") if ":" in question.script else (question.script, "", "build")
+    file, _, name = (
+        question.script.rpartition(":") if ":" in question.script else (question.script, "", "build")
+    )
     try:
         devices_of(question.topology)
-        given = {option: _parsed(option, text, question.topology) for option, text in question.options.items()}
+        given = {
+            option: _parsed(option, text, question.topology) for option, text in question.options.items()
+        }
         build = _build_of(file, name)
         asked = _arguments(build, name, given, question.topology)
     except (BadTopology, ModuleNotFoundError) as error:
@@ -80,14 +112,18 @@ def _parsed(name: str, text: str, topology: str) -> Any:
         if not isinstance(found, dtypes.dtype):
             raise BadInput(f"--dtype is bf16, fp16, fp32 or the name of another dtype; got {text!r}")
         return found
-    return {"": True, "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}.get(text, text)
+    return {"": True, "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}.get(
+        text, text
+    )
 
 
 def _build_of(file: str, name: str) -> Callable[..., Any]:
     """A function of a script, whose ``import torch`` imports this package."""
     path = Path(file)
     if not path.is_file():
-        raise BadInput(f"there is no file {file!r}: functorch-port plan SCRIPT.py:FUNCTION --topology v5e:16x16")
+        raise BadInput(
+            f"there is no file {file!r}: functorch-port plan SCRIPT.py:FUNCTION --topology v5e:16x16"
+        )
     launcher.install()
     sys.path.insert(0, str(path.resolve().parent))
     sys.argv = [str(path)]
@@ -106,11 +142,13 @@ def _build_of(file: str, name: str) -> Callable[..., Any]:
 
 
 def _no_build(file: str, name: str, module: ModuleType) -> str:
-    functions = [k for k, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
+    functions = [
+        k for k, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__
+    ]
     have = f"; it has {', '.join(functions)}" if functions else ""
     return (
-        f"{file} has no function {name!r}{have}. Name one as {file}:FUNCTION. It is to return the step and the arguments "
-        "that it is called with:\n\n"
+        f"{file} has no function {name!r}{have}. Name one as {file}:FUNCTION. It is to return the step and the "
+        "arguments that it is called with:\n\n"
         f"  def {name}(mesh, batch=256):\n"
         '      with torch.device("meta"):\n'
         "          net, x = Net(), torch.zeros(batch, 1024)\n"
@@ -120,9 +158,7 @@ def _no_build(file: str, name: str, module: ModuleType) -> str:
     )
 
 
-def _arguments(
-    build: Callable[..., Any], name: str, given: dict[str, Any], topology: str
-) -> dict[str, Any]:
+def _arguments(build: Callable[..., Any], name: str, given: dict[str, Any], topology: str) -> dict[str, Any]:
     """What ``build`` is called with, by name."""
     parameters = inspect.signature(build).parameters.values()
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -149,13 +185,15 @@ def _arguments(
 
 def _step_of(made: Any, name: str) -> tuple[Any, list[Any], dict[str, Any]]:
     """The step, and what it is called with."""
-    step, args, kwargs = (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None, None, None)
+    step, args, kwargs = (
+        (*made, {})[:3] if isinstance(made, tuple) and len(made) in (2, 3) else (None, None, None)
+    )
     works = callable(step) or isinstance(step, Module) or compiled_of(step) is not None
     if not works or not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
         what = f"a tuple of {len(made)}" if isinstance(made, tuple) else type(made).__name__
         raise BadInput(
-            f"{name}() is to return the step and a list of its arguments: return step, [x, y]; or a dict of those by name "
-            f"as the third. It returned {what}"
+            f"{name}() is to return the step and a list of its arguments: return step, [x, y]; or a dict of those by "
+            f"name as the third. It returned {what}"
         )
     return step, list(args), dict(kwargs)
 
@@ -173,7 +211,9 @@ def _folders() -> tuple[str, ...]:
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """The frames of the user's code, the innermost last."""
     others = _folders()
-    return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
+    return [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)
+    ]
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -14,6 +14,8 @@ from ..version import __version__
 __all__ = ["key_of", "look", "put", "versions"]
 
 _KIND = "plan"
+#: to be raised where `Plan` or what is told in it changes
+_FORMAT = 1
 #: so many answers are kept, the latest
 _MOST = 200
 
@@ -29,7 +31,9 @@ def versions() -> dict[str, str]:
 
 def key_of(*parts: object) -> str:
     """What a question is known by."""
-    text = "\0".join(map(str, (*parts, sorted(versions().items()), os.environ.get("LIBTPU_INIT_ARGS", ""))))
+    text = "\0".join(
+        map(str, (_FORMAT, *parts, sorted(versions().items()), os.environ.get("LIBTPU_INIT_ARGS", "")))
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -34,6 +34,7 @@ class Argument(NamedTuple):
         module: whose it is, as ``model/layer1/conv``.
         name: as a reader of the source would write it.
         shape, dtype: of all parts together.
+        part: the shape of the part that one device has.
         nbytes: those of one device.
         on_hosts: whether it is in the memory of the hosts.
     """
@@ -43,8 +44,20 @@ class Argument(NamedTuple):
     name: str
     shape: tuple[int, ...]
     dtype: str
+    part: tuple[int, ...]
     nbytes: int
-    on_hosts: bool = False
+
+    @property
+    def text(self) -> str:
+        """Dtype and shape."""
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each device has all of it."""
+        return self.part == self.shape
+
+    on_hosts: bool
 
 
 class Lowered(NamedTuple):
@@ -113,7 +126,9 @@ def lowered(
         for one, aval in zip(known, executable.input_avals, strict=True):
             sharding = everywhere if one.sharding is None else one.sharding
             _check(one, sharding, on)
-            avals.append(jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding))
+            avals.append(
+                jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+            )
         inputs = [one.argument(aval) for one, aval in zip(known, avals, strict=True)]
         tell("lowering")
         made = executable.lower(avals=avals)
@@ -146,15 +161,10 @@ class _Known(NamedTuple):
 
 
 def _argument(owner: Owner, name: str, aval: Any, sharding: Any) -> Argument:
-    part = sharding.shard_shape(tuple(aval.shape))
-    size = math.prod(part) * np.dtype(aval.dtype).itemsize if _is_plain(aval.dtype) else 0
-    return Argument(
-        owner.cost, owner.module, name, tuple(aval.shape), str(aval.dtype), size, is_on_hosts(sharding)
-    )
-
-
-def _is_plain(dtype: Any) -> bool:
-    return hasattr(dtype, "itemsize")
+    shape = tuple(aval.shape)
+    part = shape if sharding is None else tuple(sharding.shard_shape(shape))
+    size = math.prod(part) * np.dtype(aval.dtype).itemsize
+    return Argument(*owner, name, shape, str(aval.dtype), part, size, is_on_hosts(sharding))
 
 
 def _known(compiled: Compiled, traced: Any) -> list[_Known]:
@@ -198,20 +208,17 @@ def _returned(traced: Any, known: Sequence[_Known]) -> list[Argument]:
         one = by_cell.get(target._storage)
         owner = Owner(GRADIENTS, NO_MODULE) if one is None else one.owner._replace(cost=GRADIENTS)
         name = "a gradient" if one is None else f"{one.name}.grad"
-        aval, sharding = target._storage.held, sharding_of(target._storage)
-        if sharding is None:
-            size = math.prod(aval.shape) * np.dtype(aval.dtype).itemsize
-            found.append(Argument(*owner, name, tuple(aval.shape), str(aval.dtype), size))
-        else:
-            found.append(_argument(owner, name, aval, sharding))
+        found.append(_argument(owner, name, target._storage.held, sharding_of(target._storage)))
     return found
 
 
 def _check(one: _Known, sharding: Any, mesh: Any) -> None:
     if [*sharding.mesh.devices.flat] != [*mesh.devices.flat]:
         raise BadTopology(
-            f"{one.name} lies on a mesh of {sharding.mesh.devices.size} {sharding.mesh.devices.flat[0].platform} devices "
-            f"{dict(sharding.mesh.shape)}, and the step is planned for {mesh.devices.size} "
-            f"{mesh.devices.flat[0].platform} devices {dict(mesh.shape)}: place everything on one mesh, that which plan "
-            "gives to build"
+            f"{one.name} lies on {_described(sharding.mesh)}, and the step is planned for {_described(mesh)}: place "
+            "everything on one mesh, that which plan gives to build"
         )
+
+
+def _described(mesh: Any) -> str:
+    return f"a mesh {dict(mesh.shape)} of {mesh.devices.flat[0].platform} devices"

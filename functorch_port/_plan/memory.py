@@ -1,4 +1,4 @@
-"""What a compiled program keeps in memory while it runs, read from its text: each value from its making to its last use.
+"""What a compiled program keeps in memory while it runs, read from its text: values from their making to the last use.
 
 XLA tells the sum of temporary memory, and not what is in it. The text of a scheduled program has the operations of one
 device in their order, with their shapes and the names of modules. So the values that live at the worst moment are known
@@ -25,6 +25,10 @@ _ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=]*)\](?:\{([^{}]*)\})?")
 _HEAD = re.compile(r"^\s*(ROOT )?%?([\w.\-]+) = ")
 _OPCODE = re.compile(r"\s*([a-z][\w\-]*)\(")
 _NAME = re.compile(r"%([\w.\-]+)")
+#: parts of names that JAX adds for control flow
+_NOT_MODULES = frozenset({
+    "while", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "custom_jvp_call", "custom_vjp_call",
+})  # fmt: skip
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
 
 
@@ -67,7 +71,7 @@ class _Operation(NamedTuple):
 def scope_of(op_name: str) -> str:
     """The modules in the name of an operation of a program, without JAX's transforms and the operation itself."""
     parts = op_name.split("/")[:-1]
-    return "/".join(part for part in parts if "(" not in part and part not in ("while", "body", "cond", "closed_call"))
+    return "/".join(part for part in parts if "(" not in part and part not in _NOT_MODULES)
 
 
 def _nbytes(dtype: str, sizes: str, layout: str) -> int:
@@ -110,7 +114,9 @@ def _operation(line: str) -> _Operation | None:
         return None
     close = _closed(line, opcode.end() - 1)
     operands = _NAME.findall(line[opcode.end() : close])
-    return _Operation(head.group(2), line[at:end], opcode.group(1), operands, line[close + 1 :], bool(head.group(1)))
+    return _Operation(
+        head.group(2), line[at:end], opcode.group(1), operands, line[close + 1 :], bool(head.group(1))
+    )
 
 
 def _computations(text: str) -> tuple[dict[str, list[_Operation]], str]:
@@ -170,14 +176,16 @@ class _Reader:
         scope = scope_of(name.group(1)) if name else ""
         called = re.search(r"calls=%([\w.\-]+)", one.rest)
         if not scope and called is not None:
-            inner = (_OP_NAME.search(part.rest) for part in reversed(self.computations.get(called.group(1), [])))
+            inner = (
+                _OP_NAME.search(part.rest) for part in reversed(self.computations.get(called.group(1), []))
+            )
             scope = next(filter(None, (scope_of(found.group(1)) for found in inner if found)), "")
         return scope
 
     def _value(
         self, one: _Operation, values: dict[str, Any], buffers: list[_Buffer], scope: str, i: int
     ) -> Any:
-        """What an operation gives: a buffer, a list of such for a tuple, or None for what takes no memory of its own."""
+        """What an operation gives: a buffer, a list for a tuple, or None for what takes no memory of its own."""
         first = values.get(one.operands[0]) if one.operands else None
         if one.opcode in ("parameter", "constant", "partition-id", "replica-id", "after-all"):
             return None

@@ -7,7 +7,8 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -15,6 +16,8 @@ import jax
 from .._array import tracing
 from ..distributed.device_mesh import DeviceMesh
 from ..profiler._compiled_memory import kept_for_backward
+from ..profiler._eager_memory import INPUTS
+from ..profiler._owners import GRADIENTS, NO_MODULE
 from . import cache
 from .lowering import Argument, Lowered, lowered
 from .memory import Kept, at_the_peak, scope_of
@@ -23,7 +26,11 @@ from .topology import hbm_of
 
 __all__ = ["plan"]
 
-_LARGEST = 8
+#: so many tensors are named for a cause; bytes above which one is worth a remark
+_LARGEST, _LARGE = 8, 1 << 20
+BACKWARD = "backward/"
+#: the names of dtypes in the text of a program
+_HLO = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "float64": "f64"}
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -70,7 +77,9 @@ def plan(
     where = ready.mesh.devices.flat[0]
     name = topology or f"{where.platform}:{ready.mesh.size}"
     mesh_sizes = {str(axis): int(size) for axis, size in ready.mesh.shape.items()}
-    key = cache.key_of(ready.program.as_text(), ready.inputs, ready.returned, name, mesh_sizes, where.device_kind)
+    key = cache.key_of(
+        ready.program.as_text(), ready.inputs, ready.returned, name, mesh_sizes, where.device_kind
+    )
     known = cache.look(key)
     if known is None:
         clock("compiling")
@@ -109,7 +118,7 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     """The plan of a program that nothing is known of yet."""
     where = ready.mesh.devices.flat[0]
     try:
-        with tracing.x64():
+        with tracing.x64(), _not_kept():
             compiled = ready.program.compile()
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
@@ -129,6 +138,18 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
         hosts=sum(one.nbytes for one in ready.inputs if one.on_hosts),
         problem=problem, notes=_notes(ready, bool(problem)), versions=cache.versions(),
     )  # fmt: skip
+
+
+@contextmanager
+def _not_kept() -> Iterator[None]:
+    """JAX writes nothing to its cache: it could not read programs for devices that are not here."""
+    name = "jax_persistent_cache_min_compile_time_secs"
+    before = getattr(jax.config, name)
+    jax.config.update(name, 1e9)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
 
 
 def _numbers(compiled: Any) -> dict[str, int]:
@@ -155,23 +176,22 @@ def _sorted(
     for one in (*ready.inputs, *ready.returned):
         if one.on_hosts:
             continue
-        values.setdefault(one.cause, []).append(Value(one.name, one.module, _shape(one), one.nbytes))
+        values.setdefault(one.cause, []).append(Value(one.name, one.module, one.text, one.nbytes))
         modules.setdefault(one.module, Counter())[one.cause] += one.nbytes
     sizes = {cause: sum(value.bytes for value in found) for cause, found in values.items()}
     given = sum(one.nbytes for one in ready.inputs if not one.on_hosts)
     returned = sum(one.nbytes for one in ready.returned if not one.on_hosts)
     sizes[PADDING] = compiler["arguments"] - given
     sizes[OUTPUTS] = compiler["outputs"] - compiler["reused in place"] - returned
-    saved = [one for one in kept if one.for_backward]
-    total = sum(one.nbytes for one in saved)
-    factor = min(1.0, compiler["temporary"] / total) if total else 0.0
-    sizes[ACTIVATIONS] = int(total * factor)
-    sizes[TEMPORARY] = compiler["temporary"] - sizes[ACTIVATIONS]
-    for one in kept:
-        cause = ACTIVATIONS if one.for_backward else TEMPORARY
-        module = one.scope.removeprefix("backward/") or "(no module)"
-        values.setdefault(cause, []).append(Value(one.scope or "(no module)", module, one.shape, one.nbytes))
-        modules.setdefault(module, Counter())[cause] += one.nbytes
+    left = compiler["temporary"]
+    for cause, value in _living(ready, kept):
+        values.setdefault(cause, []).append(value)
+        modules.setdefault(value.module, Counter())[cause] += value.bytes
+        if cause != TEMPORARY:
+            share = min(left, value.bytes)
+            sizes[cause] = sizes.get(cause, 0) + share
+            left -= share
+    sizes[TEMPORARY] = left
     causes = [
         Cause(name, sizes.get(name, 0), sorted(values.get(name, []), key=lambda v: -v.bytes)[:_LARGEST])
         for name in CAUSES
@@ -179,8 +199,28 @@ def _sorted(
     return causes, {name: dict(costs) for name, costs in modules.items()}
 
 
-def _shape(one: Argument) -> str:
-    return f"{one.dtype}[{','.join(map(str, one.shape))}]"
+def _living(ready: Lowered, kept: Sequence[Kept]) -> Iterator[tuple[str, Value]]:
+    """What lives at the worst moment, with its cause.
+
+    Of what no forward pass of a module has made, that with the shape of a parameter is its gradient, or with another
+    dtype the parameter itself, converted.
+    """
+    params: dict[str, list[Argument]] = {}
+    for one in ready.inputs:
+        if one.cause == "parameters" and len(one.part) > 1:
+            params.setdefault(",".join(map(str, one.part)), []).append(one)
+    for value in kept:
+        dtype, _, sizes = value.shape.removesuffix("]").partition("[")
+        module, cause = value.scope.removeprefix(BACKWARD), ACTIVATIONS if value.for_backward else TEMPORARY
+        name = value.scope or NO_MODULE
+        like = params.get(sizes, []) if not value.scope or value.scope.startswith(BACKWARD) else []
+        if like:
+            same = [one for one in like if _HLO.get(one.dtype) == dtype]
+            param = min(same or like, key=lambda one: not one.module.startswith(module))
+            (same or like).remove(param)
+            module, cause = param.module, GRADIENTS if same else TEMPORARY
+            name = f"the gradient of {param.name}" if same else f"{param.name}, converted"
+        yield cause, Value(name, module or NO_MODULE, value.shape, value.nbytes)
 
 
 # ---------------------------------------------------------------------- what does not fit
@@ -254,22 +294,10 @@ def _notes(ready: Lowered, estimated: bool) -> list[str]:
     """What one should know of the numbers."""
     found = []
     if ready.returned:
-        total = sum(one.nbytes for one in ready.returned)
-        if total > 1 << 20:
-            found.append("The step returns its gradients. compile(step, keep_grads=False) does not.")
-    whole = [one for one in ready.inputs if one.cause == "inputs" and one.nbytes > 1 << 20]
-    for one in whole:
-        parts = Argument(*one)
-        if parts.nbytes and ready.mesh.size > 1 and _is_whole(parts):
-            found.append(f"{one.name} {_shape(one)} is whole on each device: shard(x, P(...), mesh) splits it.")
+        found.append("The step leaves gradients behind, which compile(step, keep_grads=False) does not.")
+    for one in ready.inputs:
+        if one.cause == INPUTS and one.nbytes > _LARGE and ready.mesh.size > 1 and one.is_whole:
+            found.append(f"{one.name} {one.text} is whole on each device: shard(x, P(...), mesh) splits it.")
     if estimated:
         found.append("Saved activations by module are an estimate: as if all devices shared them equally.")
     return found
-
-
-def _is_whole(one: Argument) -> bool:
-    import math
-
-    import numpy as np
-
-    return one.nbytes == math.prod(one.shape) * np.dtype(one.dtype).itemsize

@@ -17,12 +17,12 @@ CAUSES = {
     "parameters": "weights that an optimizer or a module has",
     "buffers": "of modules",
     "optimizer state": "such as Adam's averages",
-    "gradients": "that are there before or after the step; those used up in it are temporary",
+    "gradients": "those that the step leaves behind, and those that live at its worst moment",
     "inputs": "arguments of the step, and numbers such as lr",
     "other": "other tensors that the step reads",
     OUTPUTS: "what the step returns",
     PADDING: "what the devices' layout adds to what the step is given",
-    ACTIVATIONS: "made in the forward pass, read in the backward pass (read from the program: to a few percent)",
+    ACTIVATIONS: "made in the forward pass, read in the backward pass",
     TEMPORARY: "the rest of what is needed while the step runs",
 }
 _SHOWN_MODULES, _WIDTH = 10, 46
@@ -121,7 +121,8 @@ class Plan:
         """What `to_json` wrote."""
         found = json.loads(text)
         found["causes"] = [
-            Cause(one["name"], one["bytes"], [Value(**value) for value in one["largest"]]) for one in found["causes"]
+            Cause(one["name"], one["bytes"], [Value(**value) for value in one["largest"]])
+            for one in found["causes"]
         ]
         return cls(**found)
 
@@ -144,7 +145,8 @@ class Plan:
         """Of each cause: its name, bytes, share, and largest tensor."""
         shown = [one for one in self.causes if one.bytes]
         return [
-            (one.name, nbytes(one.bytes), f"{one.bytes / max(self.needs, 1):.0%}", _largest(one)) for one in shown
+            (one.name, nbytes(one.bytes), f"{one.bytes / max(self.needs, 1):.0%}", _largest(one))
+            for one in shown
         ]
 
     def largest_modules(self) -> list[tuple[str, int, dict[str, int]]]:
@@ -154,7 +156,10 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [self.subject(), self.headline(), ""]
-        lines += [f"  {name:<18} {size:>11} {share:>5}  {largest}".rstrip() for name, size, share, largest in self.rows()]
+        lines += [
+            f"  {name:<18} {size:>11} {share:>5}  {largest}".rstrip()
+            for name, size, share, largest in self.rows()
+        ]
         lines += ["", "  modules that take most"]
         for name, total, costs in self.largest_modules():
             most = ", ".join(f"{cause} {nbytes(n, 1)}" for cause, n in Counter(costs).most_common(3))
@@ -178,7 +183,12 @@ class Plan:
 
         style = "bold green" if self.fits else "bold" if self.fits is None else "bold red"
         causes = Table(box=None, pad_edge=False, header_style="dim")
-        for title, how in (("cause", "left"), ("each device", "right"), ("", "right"), ("the largest", "left")):
+        for title, how in (
+            ("cause", "left"),
+            ("each device", "right"),
+            ("", "right"),
+            ("the largest", "left"),
+        ):
             causes.add_column(title, justify=how, overflow="fold")  # type: ignore[arg-type]
         for row in self.rows():
             causes.add_row(*map(Text, row))
@@ -188,7 +198,15 @@ class Plan:
         for name, total, costs in self.largest_modules():
             most = ", ".join(f"{cause} {nbytes(n, 1)}" for cause, n in Counter(costs).most_common(3))
             modules.add_row(Text(name), nbytes(total), most)
-        parts: list[Any] = [Text(self.subject()), Text(self.headline(), style), Text(), causes, Text(), modules, Text()]
+        parts: list[Any] = [
+            Text(self.subject()),
+            Text(self.headline(), style),
+            Text(),
+            causes,
+            Text(),
+            modules,
+            Text(),
+        ]
         if self.hosts:
             parts.append(Text(f"in the hosts' memory, for each device: {nbytes(self.hosts)}"))
         if self.problem:

@@ -57,7 +57,7 @@ def devices_of(topology: str) -> list[Any]:
             f"to compile for {topology} needs libtpu, the TPU compiler, which is not installed: pip install "
             "'functorch-port[tpu]'"
         )
-    from jax.experimental import topologies
+    import jax.experimental.topologies as topologies
 
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -151,7 +151,7 @@ def _arranged(found: list[Any], shape: tuple[int, ...]) -> np.ndarray:
     """The devices as an array, so that neighbours in it are neighbours in the topology where JAX knows how."""
     if found[0].platform == "cpu":
         return np.array(found).reshape(shape)
-    from jax.experimental import mesh_utils
+    import jax.experimental.mesh_utils as mesh_utils
 
     with contextlib.suppress(NotImplementedError, ValueError, AssertionError):
         return mesh_utils.create_device_mesh(shape, found)

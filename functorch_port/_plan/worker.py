@@ -1,7 +1,7 @@
 """A plan in a process of its own, which can be ended: the compiler of a pod may take minutes, and much memory.
 
 `run` starts a Python process with the environment that the TPU compiler needs, tells it what to plan, and waits no
-longer than it may. The process is this file: it reads the question from its standard input, and writes what it does
+longer than it may. The process (`building.main`) reads the question from its standard input, and writes what it does
 and what it has found, as lines of JSON, to a pipe.
 """
 
@@ -16,7 +16,9 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from .topology import SETTINGS
 
 __all__ = ["Failed", "Question", "run"]
 
@@ -53,7 +55,7 @@ def run(question: Question, tell: Callable[[str], None], seconds: float | None =
     """
     read, write = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-c", f"from {__name__} import main; main({write})"],
+        [sys.executable, "-c", f"from functorch_port._plan.building import main; main({write})"],
         stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), pass_fds=(write,), env=_environment(question),
         start_new_session=True, text=True,
     )  # fmt: skip
@@ -72,11 +74,15 @@ def run(question: Question, tell: Callable[[str], None], seconds: float | None =
 
 
 def _environment(question: Question) -> dict[str, str]:
-    from .topology import SETTINGS
-
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
-    found = {**SETTINGS, **os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path, "FUNCTORCH_PORT_BACKEND": "jax"}
+    found = {
+        **SETTINGS,
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": path,
+        "FUNCTORCH_PORT_BACKEND": "jax",
+    }
     kind, _, count = question.topology.partition(":")
     if kind == "cpu" and count.isdecimal():
         flags = (found.get("XLA_FLAGS", ""), f"--xla_force_host_platform_device_count={count}")
@@ -109,35 +115,3 @@ def _answer(read: int, tell: Callable[[str], None], until: float | None, limit: 
                 raise Failed(said)
             phase = said
             tell(said)
-
-
-# ---------------------------------------------------------------------- in the other process
-
-
-def main(write: int) -> None:
-    """Answer the question on standard input."""
-    import threading
-
-    question = Question(*json.loads(sys.stdin.readline()))
-
-    def wait() -> None:  # for the end of who asked, however that comes
-        sys.stdin.read()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-    def say(kind: str, what: str) -> None:
-        data = (json.dumps([kind, what]) + "\n").encode()
-        while data:
-            data = data[os.write(write, data) :]
-
-    say("phase", "starting")
-    from . import building
-
-    try:
-        say("plan", building.planned(question, lambda phase: say("phase", phase)).to_json())
-    except building.BadInput as error:
-        say("failed", str(error))
-    except BaseException as error:
-        say("failed", building.told(error))
-    time.sleep(60)  # until it is ended: at its own end it would wait for the compiler's threads
