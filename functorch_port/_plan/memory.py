@@ -29,6 +29,7 @@ _NAME = re.compile(r"%([\w.\-]+)")
 _NOT_MODULES = frozenset({
     "while", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "custom_jvp_call", "custom_vjp_call",
 })  # fmt: skip
+_JITTED, _WRAPPED = re.compile(r"\bp?jit\([^()]*\)"), re.compile(r"\b\w+\(")
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
 
 
@@ -70,8 +71,11 @@ class _Operation(NamedTuple):
 
 def scope_of(op_name: str) -> str:
     """The modules in the name of an operation of a program, without JAX's transforms and the operation itself."""
-    parts = op_name.split("/")[:-1]
-    return "/".join(part for part in parts if "(" not in part and part not in _NOT_MODULES)
+    path = _WRAPPED.sub("", _JITTED.sub("", op_name)).replace(")", "")
+    scope = "/".join(part for part in path.split("/")[:-1] if part and part not in _NOT_MODULES)
+    if "transpose(" in op_name and not _is_backward(scope):  # JAX's derivative of what the user wrote in JAX
+        return f"backward/{scope}" if scope else "backward"
+    return scope
 
 
 def _nbytes(dtype: str, sizes: str, layout: str) -> int:
@@ -161,6 +165,8 @@ class _Reader:
             for operand in one.operands:
                 for buffer in _leaves(values.get(operand)):
                     buffer.last, buffer.reader = i, scope or buffer.reader
+                    if one.opcode == "while" and not buffer.scope:  # it was empty, and the loop fills it
+                        buffer.scope = scope
             values[one.name] = self._value(one, values, buffers, scope, i)
             inner = [self.peak(name) for name in _called(one)]
             if inner:

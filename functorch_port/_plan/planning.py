@@ -31,7 +31,7 @@ _LARGEST, _LARGE = 8, 1 << 20
 BACKWARD = "backward/"
 #: the names of dtypes in the text of a program
 _HLO = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "float64": "f64"}
-_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def plan(
@@ -230,24 +230,25 @@ def _refused(ready: Lowered, text: str) -> tuple[dict[str, int], list[Kept], str
     """What the compiler says where it gives up: its numbers as far as it has any, what is large, and why."""
     given = sum(one.nbytes for one in ready.inputs if not one.on_hosts)
     returned = sum(one.nbytes for one in ready.returned if not one.on_hosts)
-    compiler = {"arguments": given, "outputs": returned, "reused in place": 0, "temporary": _temporary(text)}
+    # a sum that is called that of "HLO temporaries" has what the program is given and returns, too
+    held = given + returned if "HLO temporaries" in text else 0
+    temporary = max(0, _said(text) - held)
+    compiler = {"arguments": given, "outputs": returned, "reused in place": 0, "temporary": temporary}
     kept = _allocations(text) or _from_jaxpr(ready)
     first = next((line for line in text.splitlines() if "Ran out of memory" in line), text.splitlines()[0])
     return compiler, kept, f"The compiler gave up: {first[first.find('Ran out of memory') :].strip()}"
 
 
-def _temporary(text: str) -> int:
-    """Bytes of temporary memory that the compiler says it would need."""
-    for pattern in (
-        r"HLO temporaries \(([\d.]+)([KMGT]?)\w*\)",
-        r"HLO temp\s+([\d.]+)([KMGT]?)",
-        r"[Uu]sed ([\d.]+)([KMGT]?)\w* of",
-        r"Attempting to (?:allocate|reserve) ([\d.]+)([KMGT]?)",
-    ):
-        found = re.search(pattern, text)
-        if found is not None:
-            return int(float(found.group(1)) * _UNITS[found.group(2)])
-    return 0
+def _said(text: str) -> int:
+    """Bytes that the compiler says it would need in all.
+
+    Raises:
+        NotImplementedError: it says so in other words.
+    """
+    found = re.search(r"(?:required for HLO temporaries \(|Used )([\d.]+)([KMGT]?)", text)
+    if found is None:
+        raise NotImplementedError(f"plan: the compiler's message about memory is not understood: {text}")
+    return int(float(found.group(1)) * _UNITS[found.group(2)])
 
 
 def _allocations(text: str) -> list[Kept]:
