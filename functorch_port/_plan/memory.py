@@ -50,14 +50,20 @@ class Kept(NamedTuple):
 
 
 class _Buffer:
-    """Memory that an operation fills."""
+    """Memory that an operation fills.
 
-    __slots__ = ("last", "made", "nbytes", "reader", "scope", "shape")
+    Attributes:
+        made, last: numbers of the operations that make it, and that read it last.
+        scope, reader: theirs. Of what is empty until a loop fills it, that of the loop.
+        is_filled: whether it is no such.
+    """
+
+    __slots__ = ("is_filled", "last", "made", "nbytes", "reader", "scope", "shape")
 
     def __init__(self, nbytes: int, shape: str, scope: str, made: int) -> None:
         self.nbytes, self.shape, self.scope = nbytes, shape, scope
         self.made = self.last = made
-        self.reader = scope
+        self.reader, self.is_filled = scope, bool(scope)
 
 
 class _Operation(NamedTuple):
@@ -165,8 +171,8 @@ class _Reader:
             for operand in one.operands:
                 for buffer in _leaves(values.get(operand)):
                     buffer.last, buffer.reader = i, scope or buffer.reader
-                    if one.opcode == "while" and not buffer.scope:  # it was empty, and the loop fills it
-                        buffer.scope = scope
+                    if one.opcode == "while" and not buffer.is_filled:
+                        buffer.scope, buffer.is_filled = scope, True
             values[one.name] = self._value(one, values, buffers, scope, i)
             inner = [self.peak(name) for name in _called(one)]
             if inner:
