@@ -172,8 +172,9 @@ class Plan:
 
     def _work(self) -> str:
         took = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in self.seconds.items())
-        again = "; the compiler's answer is from the cache" if self.cached else ""
-        return f"{took}{again}; {nbytes(self.host_memory, 1)} of this machine's memory"
+        again = "the compiler's answer is from the cache" if self.cached else ""
+        memory = f"{nbytes(self.host_memory, 1)} of this machine's memory"
+        return "; ".join(filter(None, (took, again, memory)))
 
     def __rich__(self) -> Any:
         """The same with tables and colours, for `rich`."""

@@ -56,7 +56,7 @@ def run(question: Question, tell: Callable[[str], None], seconds: float | None =
     read, write = os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-c", f"from functorch_port._plan.building import main; main({write})"],
-        stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), pass_fds=(write,), env=_environment(question),
+        stdin=subprocess.PIPE, stdout=2, pass_fds=(write,), env=_environment(question),
         start_new_session=True, text=True,
     )  # fmt: skip
     os.close(write)
@@ -94,13 +94,13 @@ def _answer(read: int, tell: Callable[[str], None], until: float | None, limit: 
     """What the process says in the end."""
     text, phase = b"", "starting"
     while True:
+        tell("")
         if until is not None and time.monotonic() > until:
             raise Failed(
                 f"out of time: after {limit:g} s it was still {phase}. --time-limit SECONDS gives more (0: no limit). "
                 "What takes less: fewer layers (their memory grows evenly), torch.nn.ScanStack for a stack of equal "
                 "layers, which is compiled once, or a smaller topology"
             )
-        tell("")
         if not select.select([read], [], [], 0.1)[0]:
             continue
         more = os.read(read, 1 << 16)

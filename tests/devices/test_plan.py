@@ -23,7 +23,11 @@ nn, F = ft.nn, ft.nn.functional
 class Block(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm, self.up, self.down = (
+            nn.LayerNorm(width),
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+        )
 
     def forward(self, x: Any) -> Any:
         return x + self.down(F.dropout(F.gelu(self.up(self.norm(x))), 0.1, self.training))
