@@ -36,7 +36,7 @@ class Argument(NamedTuple):
         shape, dtype: of all parts together.
         part: the shape of the part that one device has.
         nbytes: those of one device.
-        on_hosts: whether it is in the memory of the hosts.
+        on_hosts: whether it is in the memory of the hosts, which a CPU does not tell from its own.
     """
 
     cause: str
@@ -130,6 +130,9 @@ def lowered(
                 jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
             )
         inputs = [one.argument(aval) for one, aval in zip(known, avals, strict=True)]
+        if executable.pending is not None:  # then a call keeps the old parameters, for who reads gradients
+            old = slice(executable.pending.safe, executable.count)
+            inputs += [one.as_gradient(aval) for one, aval in zip(known[old], avals[old], strict=True)]
         tell("lowering")
         made = executable.lower(avals=avals)
         return Lowered(made, executable.jaxpr, inputs, _returned(traced, known), on)
@@ -159,12 +162,16 @@ class _Known(NamedTuple):
     def argument(self, aval: Any) -> Argument:
         return _argument(self.owner, self.name, aval, aval.sharding)
 
+    def as_gradient(self, aval: Any) -> Argument:
+        return _argument(self.owner._replace(cost=GRADIENTS), f"{self.name}.grad", aval, aval.sharding)
+
 
 def _argument(owner: Owner, name: str, aval: Any, sharding: Any) -> Argument:
     shape = tuple(aval.shape)
     part = shape if sharding is None else tuple(sharding.shard_shape(shape))
     size = math.prod(part) * np.dtype(aval.dtype).itemsize
-    return Argument(*owner, name, shape, str(aval.dtype), part, size, is_on_hosts(sharding))
+    apart = is_on_hosts(sharding) and sharding.mesh.devices.flat[0].platform != "cpu"
+    return Argument(*owner, name, shape, str(aval.dtype), part, size, apart)
 
 
 def _known(compiled: Compiled, traced: Any) -> list[_Known]:
@@ -199,11 +206,12 @@ def _returned(traced: Any, known: Sequence[_Known]) -> list[Argument]:
     grads = traced.program.effects.grads
     if grads is None:
         return []
-    inputs = traced.program.inputs
+    inputs, pending = traced.program.inputs, traced.program.executable.pending
     by_cell = dict(zip([*inputs.donated, *inputs.cells], known))
+    later = set() if pending is None else set(map(id, pending.targets))
     found = []
     for target, _ in grads.computed:
-        if not isinstance(target, Tensor):
+        if not isinstance(target, Tensor) or id(target) in later:
             continue
         one = by_cell.get(target._storage)
         owner = Owner(GRADIENTS, NO_MODULE) if one is None else one.owner._replace(cost=GRADIENTS)

@@ -294,7 +294,7 @@ def _advice(causes: Iterable[Cause]) -> str:
 def _notes(ready: Lowered, estimated: bool) -> list[str]:
     """What one should know of the numbers."""
     found = []
-    if ready.returned:
+    if any(one.cause == GRADIENTS for one in (*ready.inputs, *ready.returned)):
         found.append("The step leaves gradients behind, which compile(step, keep_grads=False) does not.")
     for one in ready.inputs:
         if one.cause == INPUTS and one.nbytes > _LARGE and ready.mesh.size > 1 and one.is_whole:
