@@ -133,7 +133,9 @@ def described_mesh(topology: str, mesh: Mapping[str, int] | None = None) -> Devi
         )
     array = _arranged(found, tuple(sizes.values()))
     kind = device_type_of_platform(found[0].platform)
-    return DeviceMesh(kind, meshes.mesh_of(array, tuple(sizes)))
+    made = DeviceMesh(kind, meshes.mesh_of(array, tuple(sizes)))
+    made.is_described = True
+    return made
 
 
 def _some_mesh(sizes: Mapping[str, int], count: int) -> str:

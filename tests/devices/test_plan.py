@@ -13,7 +13,7 @@ import functorch_port as ft
 from functorch_port._array import tracing
 from functorch_port.distributed import described_mesh, plan
 from functorch_port.distributed.device_mesh import DeviceMesh
-from functorch_port.distributed.fsdp import fully_shard
+from functorch_port.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from functorch_port.distributed.sharding import shard
 from functorch_port.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
@@ -39,6 +39,10 @@ def fsdp(net: Any, mesh: DeviceMesh) -> Any:
     return fully_shard(net, mesh=mesh)
 
 
+def wrapped(net: Any, mesh: DeviceMesh) -> Any:
+    return FullyShardedDataParallel(net, device_mesh=mesh)
+
+
 def tensor_parallel(net: Any, mesh: DeviceMesh) -> Any:
     shard(net, {}, mesh)
     for block in net[:-1]:
@@ -49,9 +53,9 @@ def tensor_parallel(net: Any, mesh: DeviceMesh) -> Any:
 def built(form: Any, mesh: DeviceMesh, device: str, keep_grads: bool) -> tuple[Any, list[Any], list[Any]]:
     """A training step, its arguments, and what it leaves."""
     with ft.device(device):
-        net = nn.Sequential(Block(32), Block(32), nn.Linear(32, 16))
+        net = nn.Sequential(Block(32), nn.Linear(32, 16))
         x, y = ft.zeros(64, 32), ft.zeros(64, dtype=ft.int64)
-    form(net, mesh)
+    net = form(net, mesh)
     shard(x, P("fsdp"), mesh), shard(y, P("fsdp"), mesh)
     opt = ft.optim.AdamW(net.parameters(), 1e-3)
 
@@ -68,7 +72,11 @@ def built(form: Any, mesh: DeviceMesh, device: str, keep_grads: bool) -> tuple[A
 
 @pytest.mark.parametrize(
     ("form", "mesh", "keep_grads"),
-    [(fsdp, {"fsdp": 8}, False), (fsdp, {"fsdp": 8}, True), (tensor_parallel, {"fsdp": 2, "tp": 4}, False)],
+    [
+        (fsdp, {"fsdp": 8}, True),
+        (wrapped, {"fsdp": 8}, False),
+        (tensor_parallel, {"fsdp": 2, "tp": 4}, False),
+    ],
 )
 def test_the_bytes_are_those_of_a_run(form: Any, mesh: dict[str, int], keep_grads: bool) -> None:
     on = described_mesh("cpu:8", mesh)
