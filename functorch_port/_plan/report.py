@@ -84,7 +84,7 @@ class Plan:
         host_memory: bytes that the planning process took at most.
         versions: of what made this.
         cached: whether the compiler's part was read from the disk.
-        flops, collectives, roofline: further analysis; None if it was not made.
+        analysis: what a step computes and communicates; None if that was not analysed.
     """
 
     topology: str
@@ -104,9 +104,7 @@ class Plan:
     host_memory: int = 0
     versions: dict[str, str] = field(default_factory=dict)
     cached: bool = False
-    flops: dict[str, Any] | None = None
-    collectives: dict[str, Any] | None = None
-    roofline: dict[str, Any] | None = None
+    analysis: dict[str, Any] | None = None
 
     def bytes_of(self, cause: str) -> int:
         """Bytes of one device that a cause takes."""
