@@ -15,13 +15,13 @@ import jax
 
 from .._array import tracing
 from ..distributed.device_mesh import DeviceMesh
-from ..profiler._compiled_memory import kept_for_backward
 from ..profiler._eager_memory import INPUTS
 from ..profiler._owners import GRADIENTS, NO_MODULE
 from . import cache
 from .lowering import Argument, Lowered, lowered
 from .memory import Kept, at_the_peak, scope_of
 from .report import ACTIVATIONS, CAUSES, OUTPUTS, PADDING, TEMPORARY, Cause, Plan, Value
+from .saved import saved_for_backward
 from .topology import hbm_of
 
 __all__ = ["plan"]
@@ -234,7 +234,8 @@ def _refused(ready: Lowered, text: str) -> tuple[dict[str, int], list[Kept], str
     held = given + returned if "HLO temporaries" in text else 0
     temporary = max(0, _said(text) - held)
     compiler = {"arguments": given, "outputs": returned, "reused in place": 0, "temporary": temporary}
-    kept = _allocations(text) or _from_jaxpr(ready)
+    jaxpr = getattr(ready.jaxpr, "jaxpr", ready.jaxpr)
+    kept = _allocations(text) or saved_for_backward(jaxpr, ready.mesh.size)
     first = next((line for line in text.splitlines() if "Ran out of memory" in line), text.splitlines()[0])
     return compiler, kept, f"The compiler gave up: {first[first.find('Ran out of memory') :].strip()}"
 
@@ -267,14 +268,6 @@ def _allocations(text: str) -> list[Kept]:
     return kept
 
 
-def _from_jaxpr(ready: Lowered) -> list[Kept]:
-    """What the backward pass reads of the forward pass, by module, as if the devices shared it equally."""
-    jaxpr = getattr(ready.jaxpr, "jaxpr", ready.jaxpr)
-    sizes = kept_for_backward(jaxpr)
-    found = [Kept(n // ready.mesh.size, "activations of a module", scope, True) for scope, n in sizes.items()]
-    return sorted(found, key=lambda kept: -kept.nbytes)
-
-
 def _advice(causes: Iterable[Cause]) -> str:
     """What helps against what is largest."""
     largest = max(causes, key=lambda cause: cause.bytes).name
@@ -300,5 +293,5 @@ def _notes(ready: Lowered, estimated: bool) -> list[str]:
         if one.cause == INPUTS and one.nbytes > _LARGE and ready.mesh.size > 1 and one.is_whole:
             found.append(f"{one.name} {one.text} is whole on each device: shard(x, P(...), mesh) splits it.")
     if estimated:
-        found.append("Saved activations by module are an estimate: as if all devices shared them equally.")
+        found.append("Saved activations are an estimate by the jaxpr: as if all devices shared them equally.")
     return found

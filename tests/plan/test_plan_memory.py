@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import functorch_port as ft
 from functorch_port._base import scopes
 from functorch_port._plan import planning
+from functorch_port._plan.lowering import lowered
 from functorch_port._plan.memory import Kept, at_the_peak, scope_of
 
 #: a scheduled program: `a` lives until `c` is made, which takes its place; S(1) is a memory of its own
@@ -117,3 +119,33 @@ def test_what_a_compiler_says_where_it_gives_up() -> None:
     assert planning._said(new) == int(846.79 * 2**30) and planning._allocations(new) == []
     with pytest.raises(NotImplementedError, match="is not understood: something else"):
         planning._said("something else")
+
+
+def test_what_is_told_of_a_program_that_the_compiler_gave_up_on() -> None:
+    with ft.device("meta"):
+        stack, x = (
+            ft.nn.ScanStack([ft.nn.Sequential(ft.nn.Linear(64, 64), ft.nn.Tanh()) for _ in range(4)]),
+            ft.ones(8, 64),
+        )
+    opt = ft.optim.Adam(stack.parameters())
+
+    @ft.compile(keep_grads=False)
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        loss = stack(x).sum()
+        loss.backward()
+        opt.step()
+        return loss
+
+    ready = lowered(step, [x], {}, "cpu:1", None)
+    text = "Ran out of memory on HBM, the total memory required for HLO temporaries (3.00M) exceeds (1.00M)."
+    compiler, kept, problem = planning._refused(ready, text)
+    causes, modules = planning._sorted(ready, compiler, kept)
+    sizes = {cause.name: cause.bytes for cause in causes}
+    parameters = 4 * (64 * 64 + 64) * 4
+    assert sizes["parameters"] == parameters and sizes["optimizer state"] == 2 * parameters + 4
+    assert sum(sizes.values()) == 3 << 20 and problem == f"The compiler gave up: {text}"
+    # what tanh makes of each layer, and what each layer is given
+    assert modules["stack/stacked/1"]["activations saved"] >= 4 * 8 * 64 * 4
+    assert sizes["activations saved"] == sum(value.nbytes for value in kept)
+    assert planning._advice(causes).startswith("What helps most: fewer rows for each device")
