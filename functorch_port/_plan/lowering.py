@@ -82,14 +82,14 @@ class Lowered(NamedTuple):
 def _keys_of(platform: str) -> Iterator[None]:
     """Generators have the keys that they would have on a platform: JAX's are longer on a TPU."""
     cells = [generator.key_storage for generator in alive.generators] if platform == "tpu" else []
-    before = [cell.held for cell in cells]
+    before = [(cell.held, cell.form) for cell in cells]
     try:
         for cell in cells:
-            cell.held = np.zeros(4, np.uint32)
+            cell.held, cell.form = np.zeros(4, np.uint32), None
         yield
     finally:
-        for cell, held in zip(cells, before, strict=True):
-            cell.held = held
+        for cell, (held, form) in zip(cells, before, strict=True):
+            cell.held, cell.form = held, form
 
 
 def lowered(

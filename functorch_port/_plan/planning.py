@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import sys
 import time
 from collections import Counter
@@ -110,6 +109,11 @@ class _Clock:
 
 
 def _host_memory() -> int:
+    """Bytes that this process has taken at most; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
 

@@ -35,7 +35,7 @@ from .program import Program, Unclear
 from .sizes import Changing, Sizes, argument_names
 from .slots import DataSlot, Slot, find, tensors_of
 from .stateful import kind_of
-from .trace import trace
+from .trace import forget_described, trace
 from .tree import beside_views, by_identity, cell_of
 from .variables import Variable, plain_number
 
@@ -418,6 +418,7 @@ class Compiled:
             yield Described(program, leaves, first)
         finally:
             _take_back(begun)
+            forget_described()
 
     def programs(self) -> list[Program]:
         """The traced programs kept, the latest used first."""

@@ -42,7 +42,7 @@ from .slots import Slot
 from .stateful import Stepping
 from .variables import Variable
 
-__all__ = ["trace"]
+__all__ = ["forget_described", "trace"]
 
 
 def trace(
@@ -144,13 +144,21 @@ def prepare_state(join: bool, described: bool = False) -> tuple[list[Storage], l
     """
     optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__ and not _is_of_jax(o)]
     for optimizer in optimizers:
-        optimizer._enter_trace(join and not described)
+        optimizer._enter_trace(join and not described, described)
     for generator in alive.generators:
         _ = generator.key_storage
     promised = [t._storage for pending in alive.pendings for t in pending.promise()]
     counts = (lambda value: is_concrete(value) or is_described(value)) if described else is_concrete
     concrete = [cell for cell in alive.alive(Storage) if counts(_value_of(cell))]
     return [*concrete, *promised], optimizers
+
+
+def forget_described() -> None:
+    """Have optimizers make their state anew that was made for parameters on the meta device."""
+    for optimizer in alive.optimizers:
+        premade = optimizer.__dict__.get("_premade") or {}
+        for param in [p for p in premade if p.is_meta]:
+            del premade[param]
 
 
 def _value_of(cell: Storage) -> Any:

@@ -15,6 +15,7 @@ from functorch_port.distributed import described_mesh, plan
 from functorch_port.distributed.device_mesh import DeviceMesh
 from functorch_port.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from functorch_port.distributed.sharding import shard
+from functorch_port.distributed.tensor import Shard
 from functorch_port.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 nn, F = ft.nn, ft.nn.functional
@@ -118,7 +119,7 @@ def test_what_was_planned_is_as_before_and_nothing_was_made() -> None:
     arrays = len(jax.live_arrays())
     first, again = (plan(step, args, mesh=on) for _ in range(2))
     assert first.needs == again.needs and again.cached
-    assert not opt.state and all(p.is_meta and p.grad is None for p in net.parameters())
+    assert not opt.state and not opt._premade and all(p.is_meta and p.grad is None for p in net.parameters())
     assert not step.programs() and step.traces == 0
     assert len(jax.live_arrays()) - arrays < 8
 
@@ -152,3 +153,16 @@ def test_everything_is_to_be_on_one_mesh() -> None:
     other = described_mesh("cpu:4")
     with pytest.raises(ValueError, match="lies on a mesh .* place everything on one mesh"):
         plan(step, args, mesh=other)
+
+
+def test_what_was_planned_can_be_trained() -> None:
+    on = described_mesh("cpu:8")
+    step, args, (net, opt) = built(fsdp, on, "meta", False)
+    plan(step, args, mesh=on)
+    net.to_empty(device="cpu")
+    ft.manual_seed(0)
+    for part in (net[0].norm, net[0].up, net[0].down, net[1]):
+        part.reset_parameters()
+    losses = [float(step(ft.ones(64, 32), ft.zeros(64, dtype=ft.int64))) for _ in range(3)]
+    assert losses[2] < losses[0] and all(p.placements == (Shard(0),) for p in net.parameters())
+    assert all(not t.is_meta for values in opt.state.values() for t in values.values())

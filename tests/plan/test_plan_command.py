@@ -16,6 +16,7 @@ import pytest
 
 from functorch_port._plan import worker
 from functorch_port._plan.report import Cause, Plan, Value
+from functorch_port._plan.topology import devices_of
 from functorch_port._plan.worker import Failed
 
 ROOT = Path(__file__).parents[2]
@@ -218,6 +219,12 @@ def test_a_plan_for_people() -> None:
     console.print(found)
     shown = console.export_text()
     assert "DOES NOT FIT" in shown and "75%  net.up.weight f32[8] 32 B" in shown
+
+
+def test_the_compiler_is_not_installed(monkeypatch: Any) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'functorch-port\[tpu\]'"):
+        devices_of("v5e:2x2")
 
 
 @TPU
