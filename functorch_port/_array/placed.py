@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 __all__ = [
-    "Placed", "agreed", "brought", "check", "compare_parts", "copied", "fitting", "from_process", "is_shared", "like",
-    "local_part", "made_auto", "of_parts", "owners_of", "place", "several", "sharding_of", "taken", "use",
+    "Placed", "agreed", "brought", "check", "compare_parts", "copied", "described", "fitting", "from_process",
+    "is_shared", "like", "local_part", "made_auto", "of_parts", "owners_of", "place", "several", "sharding_of", "taken", "use",
 ]  # fmt: skip
 
 
 #: whether something was placed on devices of several processes, or is to be
 several = False
+#: devices that are not here, for which programs are compiled alone (see `distributed.described_mesh`)
+described: set[Any] = set()
 _bare = object.__new__
 
 
@@ -165,12 +167,16 @@ def brought(value: Any, sharding: NamedSharding) -> Any:
     """A value as an array with this sharding, which shares no memory with another one.
 
     One that has it already is given back as it is. A tracer is constrained, and stays on the devices (see
-    `offloaded`); what has no values stays.
+    `offloaded`); what has no values stays. On devices that are not here it is a shape alone.
     """
     if isinstance(value, jax.core.Tracer):
         return jax.lax.with_sharding_constraint(value, offloaded.of_devices(sharding))
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
+    if described and not described.isdisjoint(sharding.device_set):
+        if tracing.overlay:
+            return jax.lax.with_sharding_constraint(value, offloaded.of_devices(sharding))
+        return jax.ShapeDtypeStruct(value.shape, value.dtype)
     if isinstance(value, jax.Array) and value.sharding == sharding:
         return value
     check(value.shape, sharding)

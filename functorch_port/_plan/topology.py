@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._array import placed
 from .._base import meshes
 from .._base.device import device, device_type_of_platform
 from ..distributed.device_mesh import DeviceMesh
@@ -108,7 +109,8 @@ def parsed_mesh(text: str) -> dict[str, int]:
 
 
 def described_mesh(topology: str, mesh: Mapping[str, int] | None = None) -> DeviceMesh:
-    """A `DeviceMesh` of devices that are not here, for modules and tensors on the meta device.
+    """A `DeviceMesh` of devices that are not here, for modules and tensors on the meta device. Real
+    ones that are placed there become such.
 
     Args:
         topology: such as ``"v5e:16x16"``; ``"cpu:8"`` has virtual devices of this process.
@@ -135,6 +137,8 @@ def described_mesh(topology: str, mesh: Mapping[str, int] | None = None) -> Devi
     kind = device_type_of_platform(found[0].platform)
     made = DeviceMesh(kind, meshes.mesh_of(array, tuple(sizes)))
     made.is_described = True
+    if found[0].platform != "cpu":
+        placed.described.update(found)
     return made
 
 

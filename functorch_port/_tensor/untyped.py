@@ -70,11 +70,11 @@ def _device(self: Storage) -> device:
         if value.__class__ in HOST or value.on_cpu:
             return _host_device()
         value = self.array()
-    overlay = tracing.current()
     if isinstance(value, jax.ShapeDtypeStruct):
-        place = getattr(overlay, "place_of_described", None)
+        place = getattr(tracing.current(), "place_of_described", None)
         return (place and place(self)) or device("meta")
     if isinstance(value, jax.core.Tracer):
+        overlay = tracing.current()
         return (overlay and overlay.device()) or get_default_device()
     return device_of(value.sharding)
 
