@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Placed", "agreed", "brought", "check", "compare_parts", "copied", "described", "fitting", "from_process",
-    "is_shared", "like", "local_part", "made_auto", "of_parts", "owners_of", "place", "several", "sharding_of", "taken", "use",
+    "is_shared", "like", "local_part", "made_auto", "of_parts", "owners_of", "place", "several", "sharding_of",
+    "taken", "use",
 ]  # fmt: skip
 
 

@@ -13,11 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jax.sharding import PartitionSpec as P
 
+import functorch_port as ft
 from functorch_port._plan import worker
+from functorch_port._plan.lowering import lowered
 from functorch_port._plan.report import Cause, Plan, Value
 from functorch_port._plan.topology import devices_of
 from functorch_port._plan.worker import Failed
+from functorch_port.distributed import described_mesh
+from functorch_port.distributed.sharding import constrain, shard
 
 ROOT = Path(__file__).parents[2]
 TPU = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="the TPU compiler")
@@ -241,3 +246,31 @@ def test_a_pod_that_is_not_here(script: Path) -> None:
     assert large.returncode == 1, large.stderr
     assert "DOES NOT FIT" in large.stdout and "The compiler gave up: Ran out of memory on HBM" in large.stdout
     assert "net/0" in large.stdout
+
+
+@TPU
+@pytest.mark.slow
+def test_a_trace_for_devices_that_are_not_here() -> None:
+    mesh = described_mesh("v5e:2x2", {"dp": 2, "tp": 2})
+    net = ft.nn.Sequential(ft.nn.Linear(16, 16), ft.nn.Dropout(0.5))  # real, with a real buffer
+    net.register_buffer("positions", ft.arange(16))
+    shard(net, {"weight": P("tp")}, mesh)
+    with ft.device("meta"):
+        x = ft.zeros(8, 16)
+    key = ft.default_generator.key_storage.held
+
+    def step(x: Any) -> Any:
+        here = [x, net[0].weight, ft.ones(16, device=x.device), ft.zeros_like(x, device="tpu"), x.to("tpu")]
+        assert {t.device for t in here} == {ft.device("tpu")}
+        with ft.autocast("tpu", ft.bfloat16):
+            out = net(constrain(x, P("dp"), mesh)) + net.positions
+            assert net[0](x).dtype == ft.bfloat16
+        return out
+
+    ready = lowered(step, [x], {}, None, mesh)
+    parts = {one.name: (one.cause, one.part) for one in ready.inputs}
+    assert parts["net.0.weight"] == ("parameters", (8, 16)) and parts["net.positions"] == ("buffers", (16,))
+    assert parts["default_generator"] == ("other", (4,))  # as JAX's keys are on a TPU
+    assert net.positions.is_meta and ft.default_generator.key_storage.held is key
+    text = ready.program.as_text()
+    assert "rng_bit_generator" in text and "num_partitions = 4" in text
