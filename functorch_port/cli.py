@@ -1,4 +1,4 @@
-"""The command ``functorch-port``: run PyTorch scripts on JAX, convert checkpoints, serve models, compare optimizers."""
+"""The command ``functorch-port``: run PyTorch scripts on JAX, convert checkpoints, serve models, plan pods."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import functorch_port as torch
 from functorch_port import launcher
 from functorch_port._array import tracing
 from functorch_port._base import cache, settings
+from functorch_port._plan import command as planning
 from functorch_port._serve import _command as serve
 from functorch_port.crosscheck import _command as crosscheck
 from functorch_port.distributed import run as launch
@@ -42,6 +43,8 @@ examples:
   functorch-port inspect model.safetensors            show the content of a checkpoint
   functorch-port convert model.pt model.safetensors   convert a checkpoint to another format
   functorch-port serve model.pt2                      serve a program of torch.export over HTTP
+  functorch-port plan train.py:build --topology v5e:16x16
+                                                      say whether a step fits on a TPU pod that is not here
   functorch-port info                                 show versions, devices, settings
   JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own settings apply, here: use the CPU
 """
@@ -106,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     crosscheck.add_to(commands)
     files.add_to(commands)
     serve.add_to(commands)
+    planning.add_to(commands)
 
     text = _INFO + "\n".join(f"  {name:<29}{settings.VARIABLES[key].meaning}" for name, key in _names())
     info = commands.add_parser(
@@ -134,6 +138,8 @@ def main(argv: list[str] | None = None) -> int:
         return files.main(options)
     if options.command == "serve":
         return serve.main(options)
+    if options.command == "plan":
+        return planning.main(options)
     try:
         given = launcher.given(options)
     except FileNotFoundError as error:

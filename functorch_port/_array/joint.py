@@ -173,7 +173,10 @@ def kind_of(cell: Storage) -> tuple[Any, Any, Any, bool]:
     held = cell.held
     if held.__class__ is Part:
         return held.joint.kinds[held.number]  # type: ignore[no-any-return]
-    return _kind(held.made if held.__class__ is Placed else cell.look())
+    if held.__class__ is Placed:
+        kind = _kind(held.made)  # on the meta device it is nowhere, but for where it is to be
+        return kind if kind[2] is not None else (*kind[:2], held.sharding, True)
+    return _kind(cell.look())
 
 
 def _kind(array: Any) -> tuple[Any, Any, Any, bool]:

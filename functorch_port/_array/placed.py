@@ -25,20 +25,23 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 __all__ = [
-    "Placed", "agreed", "brought", "check", "compare_parts", "copied", "fitting", "from_process", "is_shared", "like",
-    "local_part", "made_auto", "of_parts", "owners_of", "place", "several", "sharding_of", "taken", "use",
+    "Placed", "agreed", "brought", "check", "compare_parts", "copied", "described", "fitting", "from_process",
+    "is_shared", "like", "local_part", "made_auto", "of_parts", "owners_of", "place", "several", "sharding_of",
+    "taken", "use",
 ]  # fmt: skip
 
 
 #: whether something was placed on devices of several processes, or is to be
 several = False
+#: devices that are not here, for which programs are compiled alone (see `distributed.described_mesh`)
+described: set[Any] = set()
 _bare = object.__new__
 
 
 def use(mesh: Any) -> None:
     """Note that tensors are to be placed on a `jax.sharding.Mesh`."""
     global several
-    several = several or mesh.is_multi_process
+    several = several or (mesh.is_multi_process and jax.process_count() > 1)  # else of a described topology
 
 
 class Placed(Made):
@@ -57,7 +60,7 @@ class Placed(Made):
         global several
         self.made, self.sharding, self.mesh = made, sharding, mesh
         self.on_cpu = offloaded.is_on_hosts(sharding) and not isinstance(made, jax.ShapeDtypeStruct)
-        several = several or not sharding.is_fully_addressable
+        several = several or (not sharding.is_fully_addressable and jax.process_count() > 1)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -165,12 +168,16 @@ def brought(value: Any, sharding: NamedSharding) -> Any:
     """A value as an array with this sharding, which shares no memory with another one.
 
     One that has it already is given back as it is. A tracer is constrained, and stays on the devices (see
-    `offloaded`); what has no values stays.
+    `offloaded`); what has no values stays. On devices that are not here it is a shape alone.
     """
     if isinstance(value, jax.core.Tracer):
         return jax.lax.with_sharding_constraint(value, offloaded.of_devices(sharding))
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
+    if described and not described.isdisjoint(sharding.device_set):
+        if tracing.overlay:
+            return jax.lax.with_sharding_constraint(value, offloaded.of_devices(sharding))
+        return jax.ShapeDtypeStruct(value.shape, value.dtype)
     if isinstance(value, jax.Array) and value.sharding == sharding:
         return value
     check(value.shape, sharding)

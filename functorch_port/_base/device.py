@@ -265,9 +265,16 @@ def _local_devices(kind: str) -> list[jax.Device]:
 
 @cache
 def from_jax(where: jax.Device) -> device:
-    """The device object of a JAX device. The first CPU device has no index, as PyTorch's CPU."""
+    """The device object of a JAX device. The first CPU device has no index, as PyTorch's CPU, and none has one that is
+    described alone.
+    """
     kind = device_type_of_platform(where.platform)
-    siblings = [d for d in jax.devices(where.platform) if d.process_index == where.process_index]
+    try:
+        siblings = [d for d in jax.devices(where.platform) if d.process_index == where.process_index]
+    except RuntimeError:
+        siblings = []
+    if where not in siblings:
+        return device(kind)
     own = where.process_index == jax.process_index()
     numbers = [*numbered(kind)] if own and kind in _JAX_PLATFORMS else range(len(siblings))
     index = numbers[siblings.index(where)]

@@ -71,7 +71,8 @@ def _device(self: Storage) -> device:
             return _host_device()
         value = self.array()
     if isinstance(value, jax.ShapeDtypeStruct):
-        return device("meta")
+        place = getattr(tracing.current(), "place_of_described", None)
+        return (place and place(self)) or device("meta")
     if isinstance(value, jax.core.Tracer):
         overlay = tracing.current()
         return (overlay and overlay.device()) or get_default_device()

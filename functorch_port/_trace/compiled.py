@@ -6,8 +6,9 @@ import functools
 import types
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
 
 import jax
 
@@ -34,7 +35,7 @@ from .program import Program, Unclear
 from .sizes import Changing, Sizes, argument_names
 from .slots import DataSlot, Slot, find, tensors_of
 from .stateful import kind_of
-from .trace import trace
+from .trace import forget_described, trace
 from .tree import beside_views, by_identity, cell_of
 from .variables import Variable, plain_number
 
@@ -61,6 +62,14 @@ class _Programs(list["Program"]):
 
     def __init__(self, key: Any, sizes: Sizes | None = None) -> None:
         self.key, self.sizes = key, sizes
+
+
+class Described(NamedTuple):
+    """A traced call that was not made: its program, the leaves of its arguments, and what the call would do."""
+
+    program: Program
+    leaves: list[Any]
+    first: FirstCall
 
 
 class Compiled:
@@ -388,6 +397,28 @@ class Compiled:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    @contextmanager
+    def described(self, args: tuple[Any, ...], kwargs: dict[str, Any], where: Any) -> Iterator[Described]:
+        """The program of a call that is not made: what is on the meta device stands for what would be there.
+
+        Until the block ends state is as the trace has left it; then all is as it was before.
+
+        Args:
+            args, kwargs: of the call.
+            where: the `device` that the program is for.
+        """
+        leaves, tree, _ = _arguments(args, kwargs)
+        begun: list[Overlay] = []
+        options = (self._rng, (), self._keep_grads)
+        try:
+            program, first, _ = trace(
+                self._fn, leaves, tree, *options, begun=begun, checks=bool(self._checks), described=where
+            )
+            yield Described(program, leaves, first)
+        finally:
+            _take_back(begun)
+            forget_described()
 
     def programs(self) -> list[Program]:
         """The traced programs kept, the latest used first."""

@@ -67,16 +67,21 @@ class Executable:
         """Shapes and dtypes of what ``pure(donated, kept)`` and ``jit`` take."""
         return self.input_avals[: self.count], self.input_avals[self.count :]
 
-    def lower(self, platforms: Sequence[str] | None = None, **options: Any) -> Any:
+    def lower(
+        self, platforms: Sequence[str] | None = None, avals: Sequence[Any] | None = None, **options: Any
+    ) -> Any:
         """What a call runs, lowered: ``.compile()`` tells its cost and memory, ``.as_text()`` its operations.
 
         Args:
             platforms: names of JAX's, such as ``("tpu",)``, which need not be here; that of the program unless given.
+            avals: of all inputs, in place of those that the program has, for devices that need not be here.
             options: for `jax.jit`, such as ``in_shardings`` and ``out_shardings`` on other devices than these.
         """
         with tracing.x64():
             if self.pending is not None:
-                traced = self.pending.trace(**options)
+                traced = self.pending.trace(avals, **options)
+            elif avals is not None:
+                traced = jax.jit(self.pure, donate_argnums=0).trace(avals[: self.count], avals[self.count :])
             elif platforms is None and not options:
                 traced = self.jit.trace(*self.avals())
             else:

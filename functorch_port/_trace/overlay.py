@@ -50,6 +50,11 @@ def is_concrete(value: Any) -> bool:
     return isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and not value.is_deleted()
 
 
+def is_described(value: Any) -> bool:
+    """Whether it says what a Storage's value would be, on the meta device."""
+    return isinstance(value, jax.ShapeDtypeStruct)
+
+
 class Overlay:
     """The state of one trace.
 
@@ -72,6 +77,7 @@ class Overlay:
         reads: what the function reads besides tensors.
         local: whether the program stays in this process, so that it may use lowerings of our own.
         checks: what the program is to check of values; None if it checks nothing.
+        described: the device that the program is for, if state on the meta device counts as state (see `described.py`).
         symbols: of sizes that the program does not know; None if it knows all.
         rebinds: whether tensors may get another Storage, which a program of values alone cannot say.
         data: pre-existing tensors that got one -> the Storage, the view and the base from before.
@@ -89,9 +95,12 @@ class Overlay:
         arguments: Sequence[Any] = (),
         local: bool = False,
         checks: bool = False,
+        described: Any = None,
     ) -> None:
         self.rng = rng
-        self.local = self.rebinds = local
+        self.described = described
+        self.rebinds = local
+        self.local = local and described is None  # what is described is for another machine
         self.checks: list[Check] | None = [] if checks else None
         self.watched = [slot for slot in watched if slot.get() is not None]
         for slot in self.watched:
@@ -166,6 +175,8 @@ class Overlay:
         """Where the program runs: where a tensor is that was put there on purpose (JAX's rule), else where the first is
         that it takes. None while it has taken none.
         """
+        if self.described is not None:
+            return self.described
         cells = list(self.tracers or self.missed)
         cell = next(
             (cell for cell in cells if getattr(cell.held, "committed", False)), cells[0] if cells else None
@@ -175,6 +186,14 @@ class Overlay:
             return device_of(sharding)
         return None if cell is None else cell.device
 
+    def place_of_described(self, cell: Storage) -> Any:
+        """The device that a Storage on the meta device stands for one on; None if that is what it is."""
+        return self.described if self.takes(cell.array()) and cell not in self.inside else None
+
+    def takes(self, value: Any) -> bool:
+        """Whether a Storage with this value is state of the program."""
+        return is_concrete(value) or (self.described is not None and is_described(value))
+
     def read(self, cell: Storage) -> Any:
         if cell in self.env:
             return self.env[cell]
@@ -182,7 +201,7 @@ class Overlay:
             return cell.array()
         tracer = self.tracers.get(cell)
         if tracer is None:
-            if is_concrete(cell.array()):
+            if self.takes(cell.array()):
                 self.missed.append(cell)
             return cell.array()
         self.env[cell] = tracer

@@ -97,10 +97,10 @@ class Pending:
             self.promised = [wrap(jax.ShapeDtypeStruct(t._value.shape, t._value.dtype)) for t in self.targets]
         return self.promised
 
-    def trace(self, **options: Any) -> Any:
-        """What a call runs, traced; ``options`` for `jax.jit`."""
+    def trace(self, avals: Sequence[Any] | None = None, **options: Any) -> Any:
+        """What a call runs, traced; ``options`` for `jax.jit`, ``avals`` in place of the program's."""
         jitted = jax.jit(self.lean, donate_argnums=(0, 1), keep_unused=True, **options)
-        avals, safe = self.avals, self.safe
+        avals, safe = self.avals if avals is None else avals, self.safe
         return jitted.trace(avals[:safe], avals[safe : self.donated], avals[safe:])
 
     def run(self, results: list[Any], donated: list[Any], kept: list[Any], kind: Any) -> None:

@@ -67,7 +67,7 @@ class Stepping(Protocol):
     state: dict[Any, Any]
     _premade: dict[Any, dict[str, Any]]
 
-    def _enter_trace(self, join: bool) -> None:
+    def _enter_trace(self, join: bool, described: bool = False) -> None:
         """Make in ``_premade`` the state that a first step would; with ``join`` have small state joined."""
 
     def _count_cells(self) -> list[list[tuple[Storage, ...]]]:

@@ -32,7 +32,7 @@ from .draft import Draft
 from .effects import FirstCall
 from .ends import Ends, shape_now
 from .inputs import aval
-from .overlay import Overlay, is_concrete, number_slots
+from .overlay import Overlay, is_concrete, is_described, number_slots
 from .padded import pad_stage, padded, small_sizes
 from .places import Arguments
 from .program import Program
@@ -42,7 +42,7 @@ from .slots import Slot
 from .stateful import Stepping
 from .variables import Variable
 
-__all__ = ["trace"]
+__all__ = ["forget_described", "trace"]
 
 
 def trace(
@@ -57,6 +57,7 @@ def trace(
     begun: list[Overlay] | None = None,
     checks: bool = False,
     sizes: Sizes | None = None,
+    described: Any = None,
 ) -> tuple[Program, FirstCall, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
@@ -64,7 +65,8 @@ def trace(
 
     With ``join`` the program counts an optimizer's steps once where parameters have the same count, and has the state
     of small parameters joined (see `_array.joint`). With ``checks`` it makes the checks of values that eager mode
-    makes (see `checking`). With ``sizes`` it serves all calls in whose arguments those are within limits.
+    makes (see `checking`). With ``sizes`` it serves all calls in whose arguments those are within limits. With
+    ``described``, a device, the program is for that one, and what is on the meta device stands for what would be there.
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. ``begun`` gets what
     can put it back later. Only one thread at a time traces: a trace takes in all state, and puts numbers of its own in
     place of the optimizers'. So ``fn`` must not wait for a thread that needs `tracing.turn`.
@@ -75,7 +77,9 @@ def trace(
     with tracing.turn, collector.stopped():
         try:
             with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
-                return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks, sizes)
+                return _trace(
+                    fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks, sizes, described
+                )
         except BaseException:  # it may have come while a part of the trace was ending
             modes.put_back(before)
             plain_math()
@@ -96,15 +100,16 @@ def _trace(
     begun: list[Overlay],
     checks: bool,
     sizes: Sizes | None,
+    described: Any,
 ) -> tuple[Program, FirstCall, Overlay]:
-    cells, optimizers = prepare_state(join)
+    cells, optimizers = prepare_state(join, described is not None)
     twins = _join_counts(optimizers) if join else {}
     call_leaves = _prepare(leaves)
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
     # the collector does not list what was frozen (gc.freeze), and optimizers are known without it
     extra = _unlisted(twins, cells)
     while True:
-        overlay = Overlay(rng, watched, (leaves, call_leaves), local=join, checks=checks)
+        overlay = Overlay(rng, watched, (leaves, call_leaves), local=join, checks=checks, described=described)
         overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)
         begun.append(overlay)
         overlay.twins = twins
@@ -132,18 +137,28 @@ def _unlisted(twins: dict[Storage, Storage], cells: Iterable[Storage]) -> list[S
     return [first for first in dict.fromkeys(twins.values()) if first not in listed]
 
 
-def prepare_state(join: bool) -> tuple[list[Storage], list[Stepping]]:
+def prepare_state(join: bool, described: bool = False) -> tuple[list[Storage], list[Stepping]]:
     """The Storages and optimizers alive now, with lazy state made: keys of generators, first states of
-    optimizers, gradients that are pending. With ``join`` the optimizers have small state joined.
+    optimizers, gradients that are pending. With ``join`` the optimizers have small state joined. Those on the meta
+    device are among them if they are to be ``described``.
     """
     optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__ and not _is_of_jax(o)]
     for optimizer in optimizers:
-        optimizer._enter_trace(join)
+        optimizer._enter_trace(join and not described, described)
     for generator in alive.generators:
         _ = generator.key_storage
     promised = [t._storage for pending in alive.pendings for t in pending.promise()]
-    concrete = [cell for cell in alive.alive(Storage) if is_concrete(_value_of(cell))]
+    counts = (lambda value: is_concrete(value) or is_described(value)) if described else is_concrete
+    concrete = [cell for cell in alive.alive(Storage) if counts(_value_of(cell))]
     return [*concrete, *promised], optimizers
+
+
+def forget_described() -> None:
+    """Have optimizers make their state anew that was made for parameters on the meta device."""
+    for optimizer in alive.optimizers:
+        premade = optimizer.__dict__.get("_premade") or {}
+        for param in [p for p in premade if p.is_meta]:
+            del premade[param]
 
 
 def _value_of(cell: Storage) -> Any:

@@ -5,6 +5,9 @@ A rank is a process of JAX, which drives all its devices. `distributed_c10d` has
 
 from __future__ import annotations
 
+from .._plan.planning import plan
+from .._plan.report import Plan
+from .._plan.topology import described_mesh
 from . import distributed_c10d
 from ._store import DistBackendError, DistError, DistNetworkError, FileStore, HashStore, TCPStore
 from .device_mesh import DeviceMesh, init_device_mesh
@@ -14,8 +17,8 @@ from .rendezvous import register_rendezvous_handler
 
 __all__ = [
     *distributed_c10d.__all__, "DistBackendError", "DistError", "DeviceMesh",
-    "DistNetworkError", "FileStore", "HashStore",
-    "TCPStore", "init_device_mesh", "is_available", "register_rendezvous_handler",
+    "DistNetworkError", "FileStore", "HashStore", "Plan",
+    "TCPStore", "described_mesh", "init_device_mesh", "is_available", "plan", "register_rendezvous_handler",
 ]  # fmt: skip
 
 

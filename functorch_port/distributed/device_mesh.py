@@ -63,6 +63,9 @@ class DeviceMesh:
     Reference: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.device_mesh.DeviceMesh
     """
 
+    #: whether its devices stand for others that are not here: modules on the meta device stay there
+    is_described = False
+
     @agreement.telling("DeviceMesh")
     def __init__(
         self, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None
@@ -146,6 +149,7 @@ class DeviceMesh:
         here = self._place_of(self._own_rank()) or (0,) * self.ndim
         index = tuple(slice(None) if i in places else here[i] for i in range(self.ndim))
         sub: DeviceMesh = object.__new__(DeviceMesh)
+        sub.is_described = self.is_described
         return sub._set(
             self.device_type, self._ranks[index], names, self.jax_mesh, [self.axes[i] for i in places]
         )

@@ -250,15 +250,15 @@ class Optimizer:
         """For each group and parameter, the Storages of the 0-dim state that counts steps."""
         return []
 
-    def _enter_trace(self, join: bool) -> None:
+    def _enter_trace(self, join: bool, described: bool = False) -> None:
         """Make the state that a lazy first step would make, where the general rule then gives the first step's numbers.
-        With ``join`` have small state joined.
+        With ``join`` have small state joined. Parameters on the meta device get state if they are to be ``described``.
         """
         self._prepare()  # one that wraps another may not have called __init__
         make = getattr(self, "_init_state", None)
         for group in [] if make is None else self.param_groups:
             for p in group["params"]:
-                if not self.state.get(p) and p not in self._premade:
+                if not self.state.get(p) and p not in self._premade and (described or not p.is_meta):
                     with tracing.x64():
                         state = make(p, group)
                     if state is not None:
@@ -612,6 +612,9 @@ def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None
     ``shape`` overrides the shape. It is created on the host: nothing is compiled for it.
     """
     like = param._look()
+    if isinstance(like, jax.ShapeDtypeStruct):
+        made = jax.ShapeDtypeStruct(like.shape if shape is None else shape, like.dtype)
+        return Tensor._wrap(placed.like(param._storage, made))
     value = placing.as_array(value)
     if like.dtype.kind == "c":
         value = value + 1j * value

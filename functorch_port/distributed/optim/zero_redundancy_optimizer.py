@@ -115,8 +115,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         whole, self._whole = self._whole, None
         return super().state_dict() if whole is None else whole
 
-    def _enter_trace(self, join: bool) -> None:
-        super()._enter_trace(join)
+    def _enter_trace(self, join: bool, described: bool = False) -> None:
+        super()._enter_trace(join, described)
         self._split_state()
 
     def load_state_dict(self, state_dict: Any) -> None:

@@ -1,0 +1,177 @@
+"""The command ``functorch-port plan``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from . import worker
+from .report import Plan
+
+__all__ = ["add_to", "main"]
+
+_DESCRIPTION = """\
+Compile a training step for a TPU pod, on any machine, and say whether it fits there. Nothing runs, and no
+memory is taken for weights: modules and inputs are on the meta device, which has shapes alone.
+
+The script has a function that returns the step, and what it is called with:
+
+  import torch
+  from torch.distributed.fsdp import fully_shard
+  from torch.distributed.sharding import shard
+  from jax.sharding import PartitionSpec as P
+
+  def build(mesh, batch=256):
+      with torch.device("meta"):
+          net, x = Net(), torch.zeros(batch, 1024)
+      for block in net.blocks:
+          fully_shard(block, mesh=mesh)
+      fully_shard(net, mesh=mesh)
+      shard(x, P("fsdp"), mesh)
+      optimizer = torch.optim.AdamW(net.parameters())
+
+      @torch.compile(keep_grads=False)
+      def step(x):
+          optimizer.zero_grad()
+          loss = net(x).square().mean()
+          loss.backward()
+          optimizer.step()
+          return loss
+
+      return step, [x]
+
+It gets, by name, those of mesh, batch, dtype, remat that it asks for."""
+
+_EPILOG = """\
+examples
+  functorch-port plan train.py:build --topology v5e:16x16
+  functorch-port plan train.py:build --topology v5e:16x16 --mesh fsdp=64,tp=4 --batch 512 --dtype bf16
+  functorch-port plan train.py:build --topology cpu:8       virtual devices: quick, to try a script out
+  functorch-port plan train.py:build --topology v5e:4x4 --json plan.json
+
+A pod's compiler takes from seconds to many minutes; what it has said is kept on disk (FUNCTORCH_PORT_CACHE).
+needs: pip install 'functorch-port[tpu]', for all topologies but cpu:N
+exit status: 0 it fits, 1 it does not fit, 2 it could not be planned
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to a parser's subcommands."""
+    parser = commands.add_parser(
+        "plan",
+        help="say whether a training step fits on a TPU pod that is not here",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("script", metavar="SCRIPT.py:FUNCTION", help="what returns the step (default: build)")
+    parser.add_argument(
+        "--topology", required=True, help="the pod: a kind and its chips, as v5e:16x16; cpu:8 for a try"
+    )
+    parser.add_argument(
+        "--mesh", metavar="NAME=SIZE,...", help="dimensions of the mesh (default: fsdp, of all devices)"
+    )
+    parser.add_argument("--batch", metavar="ROWS", help="what build gets as batch")
+    parser.add_argument("--dtype", help="what build gets as dtype: bf16, fp16, fp32, ...")
+    parser.add_argument(
+        "--remat", nargs="?", const="true", metavar="HOW", help="what build gets as remat: True, or the text"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write all of it there; -: to the standard output")
+    parser.add_argument(
+        "--time-limit",
+        type=_seconds,
+        default=1800.0,
+        metavar="S",
+        help="give up after so many seconds; 0: never (default: 1800)",
+    )
+
+
+def _seconds(text: str) -> float:
+    found = float(text)
+    if not 0 <= found < float("inf"):
+        raise argparse.ArgumentTypeError("seconds are a number that is not negative")
+    return found
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the command; returns the exit status."""
+    given = {name: getattr(options, name) for name in ("mesh", "batch", "dtype", "remat")}
+    question = worker.Question(
+        options.script, options.topology, {name: text for name, text in given.items() if text is not None}
+    )
+    try:
+        with _progress(options.topology) as tell:
+            text = worker.run(question, tell, options.time_limit or None)
+        found = Plan.from_json(text)
+        if options.json == "-":
+            print(found.to_json())
+        else:
+            _show(found)
+            if options.json:
+                _write(Path(options.json), found.to_json())
+    except worker.Failed as error:
+        print(f"functorch-port plan: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"functorch-port plan: {options.json} cannot be written: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("functorch-port plan: interrupted", file=sys.stderr)
+        return 130
+    return 1 if found.fits is False else 0
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        part.write_text(text + "\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _show(found: Plan) -> None:
+    try:
+        from rich.console import Console
+    except ImportError:
+        print(found)
+        return
+    console = Console()
+    if console.is_terminal:
+        console.print(found)
+    else:
+        print(found)
+
+
+@contextmanager
+def _progress(topology: str) -> Iterator[Callable[[str], None]]:
+    """A line that says what is done and for how long, if rich is installed and stderr is a terminal."""
+    start, now = time.monotonic(), ["starting"]
+    try:
+        from rich.console import Console
+    except ImportError:
+        yield lambda phase: None
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda phase: None
+        return
+
+    def line() -> str:
+        passed = int(time.monotonic() - start)
+        return f"{topology}: {now[0]}  {passed // 60}:{passed % 60:02}"
+
+    with console.status(line()) as status:
+
+        def tell(phase: str) -> None:
+            if phase:
+                now[0] = phase
+            status.update(line())
+
+        yield tell

@@ -1,0 +1,276 @@
+"""``functorch-port plan``: what it prints, its exit status, and what it says of scripts that cannot be planned."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jax.sharding import PartitionSpec as P
+
+import functorch_port as ft
+from functorch_port._plan import worker
+from functorch_port._plan.lowering import lowered
+from functorch_port._plan.report import Cause, Plan, Value
+from functorch_port._plan.topology import devices_of
+from functorch_port._plan.worker import Failed
+from functorch_port.distributed import described_mesh
+from functorch_port.distributed.sharding import constrain, shard
+
+ROOT = Path(__file__).parents[2]
+TPU = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="the TPU compiler")
+
+SCRIPT = """
+import os, subprocess, sys, time
+import torch
+from jax.sharding import PartitionSpec as P
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.sharding import shard
+
+def build(mesh, batch=8, dtype=torch.float32, remat=False, width=64):
+    assert remat in (False, "dots")
+    with torch.device("meta"):
+        net = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
+        x = torch.zeros(batch, width)
+    fully_shard(net, mesh=mesh)
+    shard(x, P("fsdp"), mesh)
+    opt = torch.optim.AdamW(net.parameters())
+
+    @torch.compile(keep_grads=False)
+    def step(x):
+        opt.zero_grad()
+        with torch.autocast(mesh.device_type, dtype, enabled=dtype != torch.float32):
+            loss = net(x).float().square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step, [x]
+
+def large(mesh):
+    return build(mesh, 1 << 16, width=1 << 14)
+
+def reads(mesh):
+    step, args = build(mesh)
+    return lambda x: float(step(x).sum()), args
+
+def needs(batch, layers):
+    return None
+
+def fails(mesh):
+    return {}["no such key"]
+
+def nothing(mesh):
+    return [1]
+
+def waits(mesh):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+    with open(os.environ["PIDS"], "w") as file:
+        file.write(f"{os.getpid()} {child.pid}")
+    time.sleep(100)
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: Any) -> Path:
+    path = Path(tmp_path_factory.mktemp("plan")) / "train_here.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def environment(script: Path, **more: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("XLA_FLAGS", "TPU_"))}
+    cache = {
+        "FUNCTORCH_PORT_CACHE": str(script.parent / "cache"),
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": str(ROOT),
+    }
+    return {**kept, **cache, **more}
+
+
+def planned(script: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "functorch_port", "plan", *arguments]
+    return subprocess.run(
+        command, env=environment(script, **more), capture_output=True, text=True, cwd=script.parent
+    )
+
+
+def test_a_plan_as_text_and_json(script: Path) -> None:
+    options = (
+        "--mesh",
+        "fsdp=4",
+        "--batch",
+        "16",
+        "--dtype",
+        "bf16",
+        "--remat",
+        "dots",
+        "--json",
+        "plan.json",
+    )
+    done = planned(script, "train_here.py:build", "--topology", "cpu:4", *options)
+    assert done.returncode == 0, done.stderr
+    assert "cpu:4: 4 x cpu, mesh fsdp=4" in done.stdout
+    text = (script.parent / "plan.json").read_text()
+    found = Plan.from_json(text)
+    assert found.to_json() + "\n" == text and json.loads(text)["needs"] == found.needs
+    numbers = (64 * 256 + 256 + 256 * 64 + 64) * 4 // 4
+    assert found.bytes_of("parameters") == numbers and found.bytes_of("optimizer state") == 2 * numbers + 4
+    largest = next(cause for cause in found.causes if cause.name == "parameters").largest[0]
+    assert largest == Value("net.0.weight", "net/0", "float32[256,64]", 64 * 256)
+    assert {*found.seconds} == {"tracing", "lowering", "compiling"} and not found.cached
+
+
+QUESTIONS = {
+    ("no.py:build", "cpu:1"): ({}, "there is no file 'no.py'"),
+    ("train_here.py:absent", "cpu:1"): ({}, "has no function 'absent'; it has build, large, reads, needs, fails"),
+    ("train_here.py:fails", "cpu:1"): ({}, "in fails\n    return {}[\"no such key\"]"),
+    ("train_here.py:nothing", "cpu:1"): ({}, "return step, [x, y]; or a dict of those by name as the third"),
+    ("train_here.py:needs", "cpu:1"): ({}, "needs() asks for 'batch': give it by --batch"),
+    ("train_here.py:needs", "cpu:1 "): ({"batch": "2"}, "is no topology"),
+    ("train_here.py:needs", "v5e:3x5x7"): ({}, "  v5e:  1x1, 2x2"),
+    ("train_here.py:needs", "v9:2x2"): ({}, "'v9:2x2' is no topology that is known"),
+    ("train_here.py:build", "cpu:2"): ({}, "JAX has 1 CPU devices here"),
+    ("train_here.py:reads", "cpu:1"): ({}, "in <lambda>:\n    return lambda x: float(step(x).sum()), args"),
+}  # fmt: skip
+GIVEN = [
+    (
+        "build",
+        {"mesh": "fsdp=3"},
+        "the mesh fsdp=3 has 3 devices, and cpu:1 has 1: the sizes are to multiply to 1",
+    ),
+    ("build", {"mesh": "fsdp"}, "a mesh is like fsdp=64,tp=4"),
+    ("build", {"batch": "many"}, "--batch is a number of rows"),
+    ("build", {"dtype": "int3.5"}, "--dtype is bf16, fp16, fp32"),
+    ("fails", {"remat": ""}, "--remat was given, and fails(mesh) does not ask for it"),
+    ("needs", {"batch": "2"}, "asks for 'layers', which plan does not have"),
+]
+
+
+def test_what_cannot_be_planned_is_told(script: Path) -> None:
+    questions = [[f, t, options] for (f, t), (options, _) in QUESTIONS.items()]
+    questions += [[f"train_here.py:{name}", "cpu:1", options] for name, options, _ in GIVEN]
+    code = """
+import json, sys
+from functorch_port._plan import building
+from functorch_port._plan.worker import Question
+found = []
+for question in json.loads(sys.argv[1]):
+    try:
+        building.planned(Question(*question), lambda phase: None)
+    except building.BadInput as error:
+        found.append(str(error))
+print(json.dumps(found))
+"""
+    command = [sys.executable, "-c", code, json.dumps(questions)]
+    done = subprocess.run(command, env=environment(script), capture_output=True, text=True, cwd=script.parent)
+    assert done.returncode == 0, done.stderr
+    expected = [text for _, text in QUESTIONS.values()] + [text for *_, text in GIVEN]
+    for said, text in zip(json.loads(done.stdout), expected, strict=True):
+        assert text in said
+
+
+def test_out_of_time_everything_has_ended(script: Path, monkeypatch: Any) -> None:
+    pids = script.parent / "pids"
+    monkeypatch.setenv("PIDS", str(pids))
+
+    def wait(phase: str) -> None:
+        for _ in range(3000):
+            if pids.exists() and len(pids.read_text().split()) == 2:
+                return
+            time.sleep(0.02)
+
+    with pytest.raises(
+        Failed, match="out of time: after 0.1 s it was still .* --time-limit SECONDS gives more"
+    ):
+        worker.run(worker.Question(f"{script}:waits", "cpu:1", {}), wait, 0.1)
+    for pid in map(int, pids.read_text().split()):
+        for _ in range(100):
+            if not is_running(pid):
+                break
+            time.sleep(0.02)
+        assert not is_running(pid)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_a_plan_for_people() -> None:
+    causes = [
+        Cause("parameters", 3 << 30, [Value("net.up.weight", "net/up", "f32[8]", 32)]),
+        Cause("temporary", 1 << 30),
+    ]
+    modules = {"net/up": {"parameters": 32}}
+    found = Plan(
+        "v5e:1x1", "TPU", 1, {"x": 1}, False, 4 << 30, 2 << 30, causes, modules, {}, problem="Too large."
+    )
+    text = str(found)
+    assert "DOES NOT FIT: needs 4.00 GiB of 2.00 GiB on each device (200%)" in text
+    assert "parameters            3.00 GiB   75%  net.up.weight f32[8] 32 B" in text and "Too large." in text
+    rich = pytest.importorskip("rich.console")
+    console = rich.Console(width=100, record=True, file=io.StringIO())
+    console.print(found)
+    shown = console.export_text()
+    assert "DOES NOT FIT" in shown and "75%  net.up.weight f32[8] 32 B" in shown
+
+
+def test_the_compiler_is_not_installed(monkeypatch: Any) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'functorch-port\[tpu\]'"):
+        devices_of("v5e:2x2")
+
+
+@TPU
+@pytest.mark.slow
+def test_a_pod_that_is_not_here(script: Path) -> None:
+    fits = planned(script, "train_here.py:build", "--topology", "v5e:2x2", "--dtype", "bf16", "--json", "-")
+    assert fits.returncode == 0, fits.stderr
+    found = Plan.from_json(fits.stdout)
+    compiler = found.compiler
+    held = compiler["arguments"] + compiler["outputs"] - compiler["reused in place"]
+    assert sum(cause.bytes for cause in found.causes) == found.needs == held + compiler["temporary"]
+    assert found.fits and found.hbm == int(15.75 * 2**30) and found.device == "TPU v5 lite"
+    large = planned(script, "train_here.py:large", "--topology", "v5e:2x2")
+    assert large.returncode == 1, large.stderr
+    assert "DOES NOT FIT" in large.stdout and "The compiler gave up: Ran out of memory on HBM" in large.stdout
+    assert "net/0" in large.stdout
+
+
+@TPU
+@pytest.mark.slow
+def test_a_trace_for_devices_that_are_not_here() -> None:
+    mesh = described_mesh("v5e:2x2", {"dp": 2, "tp": 2})
+    net = ft.nn.Sequential(ft.nn.Linear(16, 16), ft.nn.Dropout(0.5))  # real, with a real buffer
+    net.register_buffer("positions", ft.arange(16))
+    shard(net, {"weight": P("tp")}, mesh)
+    with ft.device("meta"):
+        x = ft.zeros(8, 16)
+    key = ft.default_generator.key_storage.held
+
+    def step(x: Any) -> Any:
+        here = [x, net[0].weight, ft.ones(16, device=x.device), ft.zeros_like(x, device="tpu"), x.to("tpu")]
+        assert {t.device for t in here} == {ft.device("tpu")}
+        with ft.autocast("tpu", ft.bfloat16):
+            out = net(constrain(x, P("dp"), mesh)) + net.positions
+            assert net[0](x).dtype == ft.bfloat16
+        return out
+
+    ready = lowered(step, [x], {}, None, mesh)
+    parts = {one.name: (one.cause, one.part) for one in ready.inputs}
+    assert parts["net.0.weight"] == ("parameters", (8, 16)) and parts["net.positions"] == ("buffers", (16,))
+    assert parts["default_generator"] == ("other", (4,))  # as JAX's keys are on a TPU
+    assert net.positions.is_meta and ft.default_generator.key_storage.held is key
+    text = ready.program.as_text()
+    assert "rng_bit_generator" in text and "num_partitions = 4" in text
