@@ -1,0 +1,1 @@
+"""What a training step would cost on devices that are not there."""
