@@ -1,0 +1,44 @@
+"""Where an operation comes from: its phase and its module, by the stack of names that JAX gives it."""
+
+from __future__ import annotations
+
+import re
+
+from .._base import flops, scopes
+
+__all__ = ["PHASES", "module_of", "of_hlo", "phase_of"]
+
+PHASES = ("forward", "backward", "recomputed", "update")
+
+#: what JAX adds to names when it lowers loops, branches and calls
+_ADDED = re.compile(r"jit\(.*\)|pjit\(.*\)|while|body|cond|closed_call|remat2|shard_map|branch_\d+_fun|custom_[jv]\w+")
+
+
+def phase_of(place: str) -> str:
+    """forward, backward, recomputed or update, by a stack of names, ours or of `jax.grad`."""
+    names = flops.parts(place)
+    if scopes.RECOMPUTED in names:
+        return "recomputed"
+    if scopes.is_backward("/".join(names)) or "transpose(" in place:
+        return "backward"
+    return "update" if names and names[0].endswith(".step") else "forward"
+
+
+def module_of(place: str) -> str:
+    """The module in a stack of names, the same for all phases."""
+    stack = place.split("/")
+    back = [k for k, part in enumerate(stack) if part.startswith("transpose(")]
+    again = [k for k, part in enumerate(stack) if back and k > back[-1] and part.startswith("jvp(")]
+    if again:  # `jax.checkpoint` has the names twice
+        stack[back[0] : again[0]] = []
+    names = flops.parts("/".join(stack))
+    if scopes.is_backward("/".join(names)):
+        names = names[1:]
+    return "/".join(name for name in names if name not in (scopes.RECOMPUTED, "checkpoint"))
+
+
+def of_hlo(place: str) -> str:
+    """The stack of names in a name of HLO (``op_name``), whose last part is the operation."""
+    found = place.split("/")
+    names = found[:-1] if len(found) > 1 else found
+    return "/".join(part for part in names if not _ADDED.fullmatch(part))
