@@ -162,11 +162,9 @@ def _of_mesh(text: str) -> np.ndarray:
     """Of ``mesh['a'=2,'b'=4] {'b','a':(1)2}``: an axis may be split into a part before, its own size, and one behind."""
     sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", text)}
     named, _, along = text.rpartition("{")
-    ids = re.search(r"device_ids=\(?(.*?)\)?\s*$", named)
+    if "device_ids" in named:
+        raise ValueError(f"groups of devices in an unknown form: {text}")
     devices = np.arange(math.prod(sizes.values()))
-    if ids:
-        iota = re.fullmatch(_IOTA, ids[1])
-        devices = _iota(iota[2], iota[3]).reshape(-1) if iota else np.array(_numbers(ids[1].strip("[]{}")))
     chosen = re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", along)
     shape: list[int] = []
     at: dict[tuple[str, int], int] = {}
