@@ -59,7 +59,9 @@ class Analysis:
         memory: bytes of HBM that programs of a device may use.
         flops: of the step, on all devices.
         device_flops: that one device does: by the compiled program if there is one, else an equal share.
+        units: the same by what computes them: see `work.products`.
         traffic: bytes that it moves to and from HBM; None without a program.
+        cycles: of the clock, that a TPU's compiler expects, without communication; 0 if it says nothing.
         communication: what it communicates, the longest first.
         roofline: the limits.
         price: tokens per second and what they cost; None without ``tokens``.
@@ -74,7 +76,9 @@ class Analysis:
     memory: int
     flops: Flops
     device_flops: float
+    units: dict[str, float]
     traffic: int | None
+    cycles: int
     communication: list[Communication]
     roofline: Roofline
     price: Price | None
@@ -125,14 +129,17 @@ def analyse(
     counted = counting.of(jaxpr)
     program = None if hlo is None else reading.parse(hlo)
     found = [] if program is None else collectives(program, mesh_axes)
-    done = 0 if program is None else work.flops(program)
+    units: dict[str, float] = {} if program is None else {**work.products(program)}
+    done = sum(units.values())
     traffic = None if program is None else work.traffic(program)
-    share = done or counted.executed / count
+    units = units if done else {"bf16": counted.executed / count}
+    cycles = 0 if program is None else work.cycles(program)
     wires = Wires(where, coordinates)
-    limits = roofline(where, counted.model, share, traffic, found, wires, dtype)
+    limits = roofline(where, counted.model, units, traffic, found, wires, cycles, dtype)
     return Analysis(
         where.name, where.chip.title, where.chips, count, dict(mesh_axes), where.chip.usable // where.chip.devices,
-        counted, share, traffic, _grouped(found, wires), limits,
+        counted, sum(units.values()), units, traffic,
+        cycles, _grouped(found, wires), limits,
         None if tokens is None else price(limits, where.chips, tokens, price_per_hour),
         _warnings(where, counted, done, program, found, coordinates),
     )  # fmt: skip
@@ -158,7 +165,7 @@ def _grouped(found: Sequence[Collective], wires: Wires) -> list[Communication]:
 
 
 def _warnings(
-    where: Topology, counted: Flops, done: int, program: reading.Program | None, found: Sequence[Collective],
+    where: Topology, counted: Flops, done: float, program: reading.Program | None, found: Sequence[Collective],
     coordinates: Any,
 ) -> list[str]:  # fmt: skip
     warnings = []

@@ -37,6 +37,7 @@ class Chip:
         link: bytes per second of a link in one direction.
         network: bytes per second to other slices, or of a GPU to other nodes, in one direction.
         dimensions: of the torus; 0 without one.
+        clock: of the cores, in Hz, where it follows from the number of their multipliers and the peak; else None.
         largest: chips of a slice at most; of GPUs those that a switch joins.
         source: where the figures are from.
     """
@@ -55,6 +56,7 @@ class Chip:
     dimensions: int
     largest: int
     source: str
+    clock: float | None = None
 
     @property
     def is_tpu(self) -> bool:
@@ -68,6 +70,10 @@ _BOOK = "https://jax-ml.github.io/scaling-book/tpus/"
 #: refers to NVIDIA's data sheets. Not found there: the network, which is one card of 200 or 400 Gb/s for each GPU
 _GPU = "https://glennklockwood.com/garden/processors/"
 
+#: operations of a unit for products in a cycle: 128 x 128 multiplications and additions
+_MXU = 2 * 128 * 128
+_HOPPER = {"bf16": 989.4e12, "fp8": 1978.9e12, "int8": 1978.9e12}
+
 #: by name
 CHIPS = {
     chip.name: chip
@@ -75,17 +81,17 @@ CHIPS = {
         Chip(
             "v4", "TPU v4", 32 * GIB, int(30.5 * GIB), 1.2e12, {"bf16": 275e12, "int8": 275e12},
             cores=2, devices=2, links=6, link=45e9, network=6.25e9, dimensions=3, largest=4096,
-            source=f"{_TPU}v4 {_BOOK}",
+            source=f"{_TPU}v4 {_BOOK}", clock=275e12 / (2 * 4 * _MXU),
         ),
         Chip(
             "v5e", "TPU v5e", 16 * GIB, int(15.75 * GIB), 819e9, {"bf16": 197e12, "int8": 393e12},
             cores=1, devices=1, links=4, link=50e9, network=3.125e9, dimensions=2, largest=256,
-            source=f"{_TPU}v5e",
+            source=f"{_TPU}v5e", clock=197e12 / (4 * _MXU),
         ),
         Chip(
             "v5p", "TPU v5p", 96 * GIB, int(95.73 * GIB), 2.765e12, {"bf16": 459e12, "fp8": 459e12},
             cores=2, devices=1, links=6, link=100e9, network=6.25e9, dimensions=3, largest=6144,
-            source=f"{_TPU}v5p",
+            source=f"{_TPU}v5p", clock=459e12 / (2 * 4 * _MXU),
         ),
         Chip(
             "v6e", "TPU v6e", 32 * GIB, int(31.24 * GIB), 1.638e12, {"bf16": 918e12, "fp8": 918e12, "int8": 1836e12},
@@ -103,12 +109,12 @@ CHIPS = {
             source=f"{_GPU}A100",
         ),
         Chip(
-            "h100", "H100 SXM", 80 * 10**9, 80 * 10**9, 3.35e12, {"bf16": 989.4e12, "fp8": 1978.9e12, "int8": 1978.9e12},
+            "h100", "H100 SXM", 80 * 10**9, 80 * 10**9, 3.35e12, _HOPPER,
             cores=1, devices=1, links=1, link=450e9, network=50e9, dimensions=0, largest=8,
             source=f"{_GPU}h100",
         ),
         Chip(
-            "h200", "H200 SXM", 141 * 10**9, 141 * 10**9, 4.8e12, {"bf16": 989.4e12, "fp8": 1978.9e12, "int8": 1978.9e12},
+            "h200", "H200 SXM", 141 * 10**9, 141 * 10**9, 4.8e12, _HOPPER,
             cores=1, devices=1, links=1, link=450e9, network=50e9, dimensions=0, largest=8,
             source=f"{_GPU}h100 https://aiwiki.ai/wiki/nvidia_h200",
         ),
@@ -197,7 +203,11 @@ def topology(name: str) -> Topology:
     shape, slices = tuple(map(int, found[2].split("x"))), int(found[3] or 1)
     if not chip.is_tpu:
         count = math.prod(shape)
-        if found[3] or len(shape) != 1 or not (1 <= count <= chip.largest or count and count % chip.largest == 0):
+        if (
+            found[3]
+            or len(shape) != 1
+            or not (1 <= count <= chip.largest or (count and count % chip.largest == 0))
+        ):
             raise ValueError(
                 f"topology {name!r}: of GPUs there are 1 to {chip.largest}, or a multiple of {chip.largest}: "
                 f"{chip.name}:{2 * chip.largest}"
@@ -205,7 +215,9 @@ def topology(name: str) -> Topology:
         joined = min(count, chip.largest)
         return Topology(name, chip, (count // joined, joined))
     if shape not in _shapes(chip) or slices < 1:
-        raise ValueError(f"topology {name!r}: {chip.title} has the shapes {_listed(chip)}, and *N for N slices")
+        raise ValueError(
+            f"topology {name!r}: {chip.title} has the shapes {_listed(chip)}, and *N for N slices"
+        )
     return Topology(f"{chip.name}:{found[2]}{f'*{slices}' if slices > 1 else ''}", chip, shape, slices)
 
 

@@ -1,4 +1,4 @@
-"""What a compiled program communicates: its collectives, along which axes of the mesh, how often, and for which module."""
+"""What a compiled program communicates: its collectives, their axes of the mesh, how often they run, and what for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -98,7 +99,9 @@ def _collective(
     axes, exact = axes_of(groups, mesh)
     if kind == "all-gather":
         nbytes *= groups.shape[1]
-    if kind == "all-reduce" and computation.startswith("all-reduce-scatter"):  # of a TPU, fused with the slice
+    if kind == "all-reduce" and computation.startswith(
+        "all-reduce-scatter"
+    ):  # of a TPU, fused with the slice
         kind = "reduce-scatter"
     place = of_hlo(instruction.place)
     return Collective(
@@ -159,7 +162,7 @@ def _iota(shape: str, order: str | None) -> np.ndarray:
 
 
 def _of_mesh(text: str) -> np.ndarray:
-    """Of ``mesh['a'=2,'b'=4] {'b','a':(1)2}``: an axis may be split into a part before, its own size, and one behind."""
+    """Of ``mesh['a'=2,'b'=4] {'b','a':(1)2}``: an axis may be split in a part before, its own, one behind."""
     sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", text)}
     named, _, along = text.rpartition("{")
     if "device_ids" in named:
@@ -169,8 +172,10 @@ def _of_mesh(text: str) -> np.ndarray:
     shape: list[int] = []
     at: dict[tuple[str, int], int] = {}
     for name, size in sizes.items():
-        cuts = sorted({1, size, *(c for n, b, s in chosen if n == name and b for c in (int(b), int(b) * int(s)))})
-        for before, after in zip(cuts, cuts[1:]):
+        cuts = sorted(
+            {1, size, *(c for n, b, s in chosen if n == name and b for c in (int(b), int(b) * int(s)))}
+        )
+        for before, after in pairwise(cuts):
             at[name, before] = len(shape)
             shape.append(after // before)
     taken = []

@@ -237,10 +237,18 @@ def parse(text: str) -> Program:
             end = _closing(rest)
             given = rest[:end]
             body[name] = Instruction(
-                name, opcode, tuple(_shapes(made)), tuple(_NAME.findall(given)), given, rest[end + 1 :], bool(root)
+                name,
+                opcode,
+                tuple(_shapes(made)),
+                tuple(_NAME.findall(given)),
+                given,
+                rest[end + 1 :],
+                bool(root),
             )
     if not entry:
-        raise ValueError("the text of a compiled program (compiled.as_text()) has an ENTRY, and this has none")
+        raise ValueError(
+            "the text of a compiled program (compiled.as_text()) has an ENTRY, and this has none"
+        )
     counts = re.findall(r"\b(?:num_partitions|replica_count)=(\d+)", text.partition("\n")[0])
     return Program(computations, entry, math.prod(map(int, counts)))
 

@@ -11,7 +11,9 @@ __all__ = ["PHASES", "module_of", "of_hlo", "phase_of"]
 PHASES = ("forward", "backward", "recomputed", "update")
 
 #: what JAX adds to names when it lowers loops, branches and calls
-_ADDED = re.compile(r"jit\(.*\)|pjit\(.*\)|while|body|cond|closed_call|remat2|shard_map|branch_\d+_fun|custom_[jv]\w+")
+_ADDED = re.compile(
+    r"jit\(.*\)|pjit\(.*\)|while|body|cond|closed_call|remat2|shard_map|branch_\d+_fun|custom_[jv]\w+"
+)
 
 
 def phase_of(place: str) -> str:

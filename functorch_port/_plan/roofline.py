@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .chips import READ, Topology
+from .chips import READ, Chip, Topology
 from .collectives import Collective
 from .wires import Wires
 
@@ -21,10 +20,11 @@ class Roofline:
         compute: seconds in which a chip does its products at the peak.
         memory: seconds in which it moves what goes to and from HBM.
         communication: seconds in which its links move what collectives send.
-        axes: of these, by the axes of the mesh.
-        bound: which of the three is the longest.
+        expected: seconds that a TPU's compiler expects for all but communication, by its cycles; None if not known.
+        axes: of ``communication``, by the axes of the mesh.
+        bound: which of the first three is the longest.
         seconds: the longest, as if all overlapped.
-        waiting: as if communication overlapped with nothing.
+        waiting: as if communication overlapped with nothing, after what the compiler expects for the rest.
         mfu: the model's FLOPs in ``seconds``, of what the chips could do.
         mfu_waiting: the same in ``waiting``.
         peak: operations per second of a chip.
@@ -35,6 +35,7 @@ class Roofline:
     compute: float
     memory: float
     communication: float
+    expected: float | None
     axes: dict[str, float]
     bound: str
     seconds: float
@@ -49,10 +50,11 @@ class Roofline:
 def roofline(
     topology: Topology,
     model: int,
-    flops: float,
+    flops: Mapping[str, float],
     traffic: float | None,
     collectives: Sequence[Collective],
     wires: Wires,
+    cycles: int = 0,
     dtype: str = "bf16",
 ) -> Roofline:
     """The limits of a step.
@@ -60,10 +62,11 @@ def roofline(
     Args:
         topology: that it runs on.
         model: FLOPs that the model needs, on all chips together.
-        flops: that a device does.
+        flops: that a device does, by unit: see `work.products`.
         traffic: bytes that a device moves to and from HBM; None if that is not known.
         collectives: of the program.
         wires: how the mesh lies on the topology.
+        cycles: see `work.cycles`.
         dtype: of the factors of products, by which a chip has its peak.
 
     Raises:
@@ -71,40 +74,62 @@ def roofline(
     """
     chip = topology.chip
     if dtype not in chip.flops:
-        raise ValueError(f"{chip.title} has no published peak for {dtype!r}, only for {', '.join(chip.flops)}")
+        raise ValueError(
+            f"{chip.title} has no published peak for {dtype!r}, only for {', '.join(chip.flops)}"
+        )
     peak = chip.flops[dtype]
-    compute = flops * chip.devices / peak
+    compute = sum(count * chip.devices / _speed(chip, unit) for unit, count in flops.items())
     memory = (traffic or 0) * chip.devices / chip.bandwidth
-    axes: Counter[str] = Counter()
+    axes: dict[str, float] = {}
     for each in collectives:
-        axes["x".join(each.axes) or "all"] += each.times * wires.seconds(each)
+        along = " x ".join(each.axes) or "other"
+        axes[along] = axes.get(along, 0.0) + each.times * wires.seconds(each)
     communication = sum(axes.values())
     limits = {"compute": compute, "memory": memory, "communication": communication}
-    seconds, waiting = max(limits.values()), max(compute, memory) + communication
+    expected = cycles / chip.clock if cycles and chip.clock else None
+    seconds, waiting = max(limits.values()), max(compute, memory, expected or 0) + communication
     used = lambda time: model / (topology.chips * peak * time) if time else 0.0
     return Roofline(
-        compute, memory, communication, dict(axes), max(limits, key=limits.__getitem__), seconds, waiting,
-        used(seconds), used(waiting), peak, not chip.is_tpu, _assumptions(topology, dtype, traffic),
+        compute, memory, communication, expected, axes, max(limits, key=limits.__getitem__), seconds, waiting,
+        used(seconds), used(waiting), peak, not chip.is_tpu, _assumptions(topology, flops, traffic),
     )  # fmt: skip
 
 
-def _assumptions(topology: Topology, dtype: str, traffic: float | None) -> list[str]:
+def _speed(chip: Chip, unit: str) -> float:
+    """Operations per second of products; without a figure of its own, a type is as fast as bfloat16."""
+    kind, _, passes = unit.partition("x")
+    if not chip.is_tpu:
+        passes = ""
+    return chip.flops.get(kind, chip.flops["bf16"]) / int(passes or 1)
+
+
+def _assumptions(topology: Topology, flops: Mapping[str, float], traffic: float | None) -> list[str]:
     chip = topology.chip
+    passes = {unit: count for unit, count in flops.items() if "x" in unit and count}
     found = [
         f"The chip's figures are published ones ({chip.source}, read {READ}); nothing was measured on a chip.",
-        f"Products of matrices run at the full {dtype} peak, whatever their shapes; other operations cost only memory.",
+        "Products of matrices run at the full peak of their type, whatever their shapes; other operations cost only "
+        "memory. Products of float32 at default precision run as those of bfloat16.",
         "Each instruction moves its operands and results once at the full bandwidth of HBM; what the compiler keeps "
         "within the chip moves nothing.",
         "Collectives run one after the other at the full bandwidth of the links, without latency.",
         "The shorter time has compute, memory and communication overlap entirely; the longer one has communication "
         "overlap with nothing.",
     ]
+    if passes and chip.is_tpu:
+        share = sum(passes.values()) / sum(flops.values())
+        found.append(
+            f"{share:.0%} of the products are of float32 in {' or '.join(u[5:] for u in passes)} passes, at a third or "
+            "a sixth of the peak; set_float32_matmul_precision('medium') makes it one pass."
+        )
     if traffic is None:
         found[2] = "Traffic to and from HBM is not known without a compiled program, and counts as nothing."
     if chip.is_tpu:
         rings = [str(n) for n, ring in zip(topology.shape, topology.rings) if ring]
         found.append(
-            f"Dimensions of {' and '.join(rings)} chips are rings." if rings else "No dimension of the slice is a ring."
+            f"Dimensions of {' and '.join(rings)} chips are rings."
+            if rings
+            else "No dimension of the slice is a ring."
         )
         if topology.slices > 1:
             found.append(f"Slices are joined by the network, {chip.network / 1e9:g} GB/s for each chip.")

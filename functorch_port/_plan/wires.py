@@ -102,7 +102,7 @@ class Wires:
         for along, length, ring in zip(places.T, self.shape, self.rings):
             at = np.unique(along)
             if len(at) > 1:
-                step = int(math.gcd(*map(int, np.diff(at))))
+                step = math.gcd(*map(int, np.diff(at)))
                 whole = len(at) * step == length
                 ways.append(_Way(len(at), step, ring and whole))
         if math.prod(way.length for way in ways) != len(places):
@@ -130,8 +130,8 @@ class Wires:
         for d, (length, ring) in enumerate(zip(self.shape, self.rings), 1):
             far = there[d] - at[d]
             if ring and abs(far) * 2 > length:
-                far -= math.copysign(length, far)
-            way = int(math.copysign(1, far))
-            for _ in range(abs(int(far))):
+                far -= length if far > 0 else -length
+            way = 1 if far > 0 else -1
+            for _ in range(abs(far)):
                 loads[(*at, d, way)] += 1
                 at[d] = (at[d] + way) % length

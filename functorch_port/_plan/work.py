@@ -7,31 +7,59 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
+from collections import Counter
+from functools import cache
 
 import numpy as np
 
 from .hlo import Instruction, Program, Shape
 
-__all__ = ["flops", "traffic"]
+__all__ = ["cycles", "products", "traffic"]
+
+#: how often a TPU multiplies parts of bfloat16 for a product of float32, by the precision that is asked for
+PASSES = {"default": 1, "high": 3, "highest": 6}
 
 
-def flops(program: Program) -> int:
-    """Operations of products of matrices and convolutions, of one device.
+def products(program: Program) -> Counter[str]:
+    """Operations of products of matrices and convolutions of one device, by what the unit for them computes with.
 
     A multiplication and an addition are two. Multiplications with the zeros around an image, or with which a product
     of several matrices becomes a convolution on a TPU, do not count.
+
+    Returns:
+        ``bf16`` (anything in one pass), ``int8``, ``fp8``, or float32 in several passes: ``bf16x3``, ``bf16x6``.
     """
+    found: Counter[str] = Counter()
+    for name, body in program.computations.items():
+        for instruction in body.values() if program.times[name] else ():
+            if instruction.opcode in ("dot", "convolution"):
+                found[_unit(body, instruction)] += program.times[name] * _flops(body, instruction)
+    return found
+
+
+def cycles(program: Program) -> int:
+    """The clock cycles that a TPU's compiler expects its instructions to take, as often as they run; 0 elsewhere."""
     return sum(
-        program.times[name] * sum(_flops(body, instruction) for instruction in body.values())
+        program.times[name] * int(said[1])
         for name, body in program.computations.items()
-        if program.times[name]
+        if program.times[name] and name not in program.fused
+        for instruction in body.values()
+        if (said := re.search(r'"estimated_cycles":"(\d+)"', instruction.rest))
     )
 
 
+def _unit(body: dict[str, Instruction], instruction: Instruction) -> str:
+    dtypes = {body[name].results[0].dtype for name in instruction.operands[:2]}
+    if dtypes <= {"s8", "u8", "s4", "u4"}:
+        return "int8"
+    if all(dtype.startswith("f8") for dtype in dtypes):
+        return "fp8"
+    asked = re.search(r"operand_precision=\{(\w+)", instruction.rest)
+    passes = PASSES.get(asked[1], 1) if asked and "f32" in dtypes else 1
+    return "bf16" if passes == 1 else f"bf16x{passes}"
+
+
 def _flops(body: dict[str, Instruction], instruction: Instruction) -> int:
-    if instruction.opcode not in ("dot", "convolution"):
-        return 0
     left, right = (body[name].results[0].dims for name in instruction.operands[:2])
     out = instruction.results[0].dims
     if instruction.opcode == "dot":
@@ -58,7 +86,7 @@ def _window(rest: str, dimensions: int) -> list[tuple[int, int, int, int, int]]:
     return list(zip(*(each(name, default) for name, default in names.items()))) if dimensions else []
 
 
-@lru_cache(maxsize=None)
+@cache
 def _pairs(length: int, places: int, size: int, stride: int, before: int, of_left: int, of_right: int) -> int:
     """How many pairs of a place of the result and one of the window meet an element, and not a zero."""
     at = np.arange(places)[:, None] * stride + np.arange(size) * of_right - before
@@ -132,7 +160,9 @@ class _Memory:
         return self._read(name, given)
 
     def _read(self, name: str, value: Instruction) -> int:
-        return min(value.nbytes, sum(self._by(name, user, value) for user in self.users(name).get(value.name, ())))
+        return min(
+            value.nbytes, sum(self._by(name, user, value) for user in self.users(name).get(value.name, ()))
+        )
 
     def _by(self, name: str, user: Instruction, value: Instruction) -> int:
         if user.opcode == "bitcast":
