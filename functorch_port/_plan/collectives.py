@@ -103,12 +103,32 @@ def _collective(
         "all-reduce-scatter"
     ):  # of a TPU, fused with the slice
         kind = "reduce-scatter"
-    place = of_hlo(instruction.place)
+    place = _place(program, computation, instruction, kind)
     return Collective(
         instruction.name, kind, tuple(dict.fromkeys(shape.dtype for shape in shapes)), nbytes, axes,
         bool(pairs) or exact, math.prod(mesh[a] for a in axes) if pairs else groups.shape[1],
         program.times[computation], module_of(place), phase_of(place), tuple(map(int, groups[0])), pairs,
     )  # fmt: skip
+
+
+def _place(program: Program, computation: str, instruction: Instruction, kind: str) -> str:
+    """Its stack of names. One without a module has those of what takes the result, or of what makes the operands."""
+    body, near = program.computations[computation], [instruction]
+    own = of_hlo(instruction.place)
+    for _ in range(_FAR):
+        for each in near:
+            place = of_hlo(each.place)
+            if module_of(place) and "/" in each.place:
+                return place
+        if kind == "all-gather":
+            near = [user for each in near for user in program.users(computation).get(each.name, ())]
+        else:
+            near = [body[name] for each in near for name in each.operands if name in body]
+    return own
+
+
+#: how many instructions away the module of a collective may be
+_FAR = 6
 
 
 def axes_of(groups: np.ndarray, mesh: Mapping[str, int]) -> tuple[tuple[str, ...], bool]:

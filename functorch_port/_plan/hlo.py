@@ -103,6 +103,7 @@ class Program:
     entry: str
     devices: int = 1
     unknown: list[str] = field(default_factory=list)
+    _users: dict[str, dict[str, list[Instruction]]] = field(default_factory=dict)
 
     @cached_property
     def times(self) -> dict[str, int]:
@@ -121,6 +122,15 @@ class Program:
             return found[name]
 
         return {name: times(name) for name in self.computations}
+
+    def users(self, name: str) -> dict[str, list[Instruction]]:
+        """Of a computation: the instructions that have another one as an operand."""
+        if name not in self._users:
+            found = self._users[name] = {}
+            for instruction in self.computations[name].values():
+                for operand in dict.fromkeys(instruction.operands):
+                    found.setdefault(operand, []).append(instruction)
+        return self._users[name]
 
     @cached_property
     def fused(self) -> set[str]:

@@ -121,16 +121,6 @@ def traffic(program: Program) -> int:
 class _Memory:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.known: dict[str, dict[str, list[Instruction]]] = {}
-
-    def users(self, name: str) -> dict[str, list[Instruction]]:
-        """Of a computation: the instructions that have another one as an operand."""
-        if name not in self.known:
-            found = self.known[name] = {}
-            for instruction in self.program.computations[name].values():
-                for operand in dict.fromkeys(instruction.operands):
-                    found.setdefault(operand, []).append(instruction)
-        return self.known[name]
 
     def moved(self, name: str, instruction: Instruction) -> int:
         """By an instruction of a computation."""
@@ -161,7 +151,7 @@ class _Memory:
 
     def _read(self, name: str, value: Instruction) -> int:
         return min(
-            value.nbytes, sum(self._by(name, user, value) for user in self.users(name).get(value.name, ()))
+            value.nbytes, sum(self._by(name, user, value) for user in self.program.users(name).get(value.name, ()))
         )
 
     def _by(self, name: str, user: Instruction, value: Instruction) -> int:
