@@ -17,7 +17,7 @@ import jax
 from . import lowering
 from .jaxprs import is_literal
 
-__all__ = ["by_place", "by_scope", "of_eqn", "parts", "scope_of"]
+__all__ = ["by_place", "by_scope", "of_eqn", "parts", "scope_of", "split"]
 
 
 def by_scope(jaxpr: Any, scope: str = "") -> Counter[str]:
@@ -194,11 +194,19 @@ def scope_of(eqn: Any) -> str:
 def parts(place: str) -> list[str]:
     """The names in a stack of names, without what JAX's transforms and calls add to it."""
     found = []
-    for part in place.split("/"):
-        while (inside := _WRAPPED.fullmatch(part)) is not None:
-            part = inside[1]
-        found.append(part)
+    for part in split(place):
+        inside = _WRAPPED.fullmatch(part)
+        found += [part] if inside is None else parts(inside[1])
     return [*filter(None, found)]
+
+
+def split(place: str) -> list[str]:
+    """The parts of a stack of names; what a transform has in its parentheses is one."""
+    found = place.split("/")
+    for k in range(len(found) - 1, 0, -1):
+        if "/".join(found[k:]).count("(") != "/".join(found[k:]).count(")"):
+            found[k - 1 : k + 1] = ["/".join(found[k - 1 : k + 1])]
+    return found
 
 
 def joined(outer: str, inner: str) -> str:

@@ -27,8 +27,8 @@ def phase_of(place: str) -> str:
 
 
 def module_of(place: str) -> str:
-    """The module in a stack of names, the same for all phases."""
-    stack = place.split("/")
+    """The module in a stack of names, the same for all phases; `einsum`'s names are left out."""
+    stack = flops.split(place)
     back = [k for k, part in enumerate(stack) if part.startswith("transpose(")]
     again = [k for k, part in enumerate(stack) if back and k > back[-1] and part.startswith("jvp(")]
     if again:  # `jax.checkpoint` has the names twice
@@ -36,11 +36,11 @@ def module_of(place: str) -> str:
     names = flops.parts("/".join(stack))
     if scopes.is_backward("/".join(names)):
         names = names[1:]
-    return "/".join(name for name in names if name not in (scopes.RECOMPUTED, "checkpoint"))
+    return "/".join(name for name in names if name not in (scopes.RECOMPUTED, "checkpoint") and "->" not in name)
 
 
 def of_hlo(place: str) -> str:
     """The stack of names in a name of HLO (``op_name``), whose last part is the operation."""
-    found = place.split("/")
+    found = flops.split(place)
     names = found[:-1] if len(found) > 1 else found
     return "/".join(part for part in names if not _ADDED.fullmatch(part))
