@@ -106,7 +106,9 @@ def _trips(eqn: Any) -> int:
     def counted(atom: Any) -> Any:
         """The start of a counter and its step, if they are known."""
         k = index(atom) - held
-        made = [e for e in body.eqns if k >= 0 and after[k] is e.outvars[0] and e.primitive.name in ("add", "sub")]
+        made = [
+            e for e in body.eqns if k >= 0 and after[k] is e.outvars[0] and e.primitive.name in ("add", "sub")
+        ]
         start = _whole(eqn.invars[held + own + k]) if made else None
         if start is None:
             return None

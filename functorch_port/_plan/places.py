@@ -36,7 +36,9 @@ def module_of(place: str) -> str:
     names = flops.parts("/".join(stack))
     if scopes.is_backward("/".join(names)):
         names = names[1:]
-    return "/".join(name for name in names if name not in (scopes.RECOMPUTED, "checkpoint") and "->" not in name)
+    return "/".join(
+        name for name in names if name not in (scopes.RECOMPUTED, "checkpoint") and "->" not in name
+    )
 
 
 def of_hlo(place: str) -> str:

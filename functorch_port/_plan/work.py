@@ -151,7 +151,8 @@ class _Memory:
 
     def _read(self, name: str, value: Instruction) -> int:
         return min(
-            value.nbytes, sum(self._by(name, user, value) for user in self.program.users(name).get(value.name, ()))
+            value.nbytes,
+            sum(self._by(name, user, value) for user in self.program.users(name).get(value.name, ())),
         )
 
     def _by(self, name: str, user: Instruction, value: Instruction) -> int:

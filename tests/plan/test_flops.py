@@ -46,12 +46,20 @@ def square(y: Any) -> Any:
 def test_mlp() -> None:
     found = counted(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), square, ft.ones(5, 8))
     first, second = 2 * 5 * 8 * 16, 2 * 5 * 16 * 4
-    assert (found.forward, found.backward) == (first + second, first + 2 * second)  # the input has no gradient
+    assert (found.forward, found.backward) == (
+        first + second,
+        first + 2 * second,
+    )  # the input has no gradient
     assert found.modules == {
         "model/0": {"forward": first, "backward": first},
         "model/2": {"forward": second, "backward": 2 * second},
     }
-    assert (found.executed, found.model, found.recomputed, found.update) == (found.model, found.executed, 0, 0)
+    assert (found.executed, found.model, found.recomputed, found.update) == (
+        found.model,
+        found.executed,
+        0,
+        0,
+    )
 
 
 def test_cnn() -> None:
@@ -88,7 +96,9 @@ class Block(nn.Module):
 
     def forward(self, x: Any) -> Any:
         n, length, dim = x.shape
-        q, k, v = (t.view(n, length, 4, dim // 4).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
+        q, k, v = (
+            t.view(n, length, 4, dim // 4).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(n, length, dim))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
@@ -99,7 +109,9 @@ class GPT(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(vocabulary, dim)
         blocks = [Block(dim) for _ in range(layers)]
-        self.blocks = nn.ScanStack(blocks, remat=remat == "stack") if "stack" in remat else nn.ModuleList(blocks)
+        self.blocks = (
+            nn.ScanStack(blocks, remat=remat == "stack") if "stack" in remat else nn.ModuleList(blocks)
+        )
         self.norm, self.head = nn.LayerNorm(dim), nn.Linear(dim, vocabulary, bias=False)
         self.remat = remat
 
@@ -125,7 +137,10 @@ def test_gpt(remat: str) -> None:
     assert found.forward == 2 * products * tokens + 4 * layers * length * dim * tokens
     assert found.model == 3 * found.forward
     assert found.model == pytest.approx((6 * weights + 12 * layers * length * dim) * tokens, rel=0.03)
-    if remat in ("unit", "stack"):  # all of a block is computed again but its last product, which no gradient needs
+    if remat in (
+        "unit",
+        "stack",
+    ):  # all of a block is computed again but its last product, which no gradient needs
         one = 2 * (12 - 4) * dim * dim * tokens + 4 * length * dim * tokens
         assert found.recomputed == pytest.approx(layers * one, rel=0.2)
         assert found.executed == found.model + found.recomputed

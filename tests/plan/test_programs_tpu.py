@@ -1,0 +1,129 @@
+"""What a TPU's compiler makes of small programs, which needs no chip, beside what is known of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import steps_on_meshes as steps
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from functorch_port._plan import hlo, work
+from functorch_port._plan.chips import topology
+from functorch_port._plan.collectives import collectives
+
+pytest.importorskip("libtpu", reason="the TPU compiler")
+# JAX cannot read programs for chips that are not there from its cache, says so, and compiles them again
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Error reading persistent compilation cache"),
+]
+
+SETTINGS = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-16",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+
+
+def chips(name: str) -> Any:
+    from jax.experimental import topologies
+
+    os.environ.update(SETTINGS)
+    where = topology(name)
+    return np.array(topologies.get_topology_desc(where.jax_name, "tpu", **where.jax_options).devices)
+
+
+@pytest.fixture(scope="module")
+def line() -> Mesh:
+    return steps.mesh_of(chips("v5e:4x4"), fsdp=16)
+
+
+@pytest.fixture(scope="module")
+def grid() -> Mesh:
+    return steps.mesh_of(chips("v5e:4x4"), dp=4, tp=4)
+
+
+@pytest.mark.parametrize(
+    "name", ["v4:2x2x1", "v5e:1x1", "v5e:16x16", "v5p:4x4x8", "v6e:16x16*2", "tpu7x:4x4x4"]
+)
+def test_jax_takes_the_names(name: str) -> None:
+    where, found = topology(name), chips(name)
+    assert len(found) == where.devices
+    assert len({tuple(d.coords) for d in found}) == where.chips // where.slices
+    assert len({getattr(d, "slice_index", 0) for d in found}) == where.slices
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"), [("v4:2x2x1", 15.25), ("v5e:2x2", 15.75), ("v5p:2x2x1", 95.73), ("v6e:2x2", 31.24)]
+)
+def test_memory_is_what_the_compiler_says(name: str, memory: float) -> None:
+    mesh = Mesh(chips(name)[:1], ("x",))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=rf"available HBM \({memory}G\)"):
+        steps.text(mesh, lambda x: x + 1, ((60 << 30,), P()))
+    where = topology(name)
+    assert where.chip.usable / where.chip.devices == pytest.approx(memory * 2**30, rel=1e-6)
+
+
+def test_fully_sharded(line: Mesh) -> None:
+    """It gathers in bfloat16, as products of float32 take it; one gather is in steps, within other instructions."""
+    program = hlo.parse(steps.text(line, steps.fsdp(line, scanned=False), *steps.fsdp_args(16)))
+    found = collectives(program, dict(line.shape))
+    gathers = [c for c in found if c.kind == "all-gather"]
+    assert sum(c.nbytes for c in gathers) == steps.LAYERS * 2 * steps.WIDTH**2
+    assert {c.dtypes for c in gathers} == {("bf16",)}
+    sums = [c for c in found if c.kind in ("all-reduce", "reduce-scatter")]
+    assert sum(c.nbytes for c in sums) == steps.LAYERS * 4 * steps.WIDTH**2
+    assert {(c.axes, c.size, c.exact, c.times) for c in found} == {(("fsdp",), 16, True, 1)}
+    assert {(c.module, c.phase) for c in sums} == {("layer", "backward")}
+    product = 2 * 32 * steps.WIDTH**2
+    assert work.products(program) == {"bf16": (3 * steps.LAYERS - 1) * product}
+
+
+def test_in_loops_they_count_as_often_as_they_run(line: Mesh) -> None:
+    program = hlo.parse(steps.text(line, steps.fsdp(line, True, remat=True), *steps.fsdp_args(16)))
+    found = collectives(program, dict(line.shape))
+    assert not program.unknown and {c.times for c in found} == {steps.LAYERS}
+    product = 2 * 32 * steps.WIDTH**2
+    assert work.products(program) == {"bf16": 4 * steps.LAYERS * product}
+    assert sum(c.nbytes for c in found if c.kind == "all-gather") == 2 * 2 * steps.WIDTH**2
+
+
+def test_axes_and_rings(grid: Mesh) -> None:
+    found = steps.found(grid, steps.tensor_parallel, *steps.TENSOR_ARGS)
+    assert steps.rows(found) == [("all-reduce", ("tp",), 4, 4 * 8 * 64, 1, True)]
+    found = steps.found(grid, steps.ring(grid, "dp", 5), ((32, 128), P("dp")))
+    assert steps.rows(found) == [("collective-permute", ("dp",), 4, 4 * 8 * 128, 5, True)]
+    found = steps.found(grid, steps.exchanged(grid), ((128, 128), P("dp")), ((1024, 512), P("tp")))
+    assert steps.rows(found) == [
+        ("all-reduce", ("dp", "tp"), 16, 4 * 256 * 512, 1, True),
+        ("all-to-all", ("tp",), 4, 4 * 32 * 128, 1, True),
+        ("reduce-scatter", ("dp",), 4, 4 * 256 * 512, 1, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("precision", "unit", "slower"), [("default", "bf16", 1), ("high", "bf16x3", 3), ("highest", "bf16x6", 6)]
+)
+def test_products_of_float32_take_several_passes(precision: str, unit: str, slower: int) -> None:
+    """The compiler's own cycles say so, too, and are what the peak and the clock lead to."""
+    chip, n = topology("v5e:1x1").chip, 1024
+    mesh = Mesh(chips("v5e:2x2")[:1], ("x",))
+    program = hlo.parse(steps.text(mesh, lambda x: jnp.dot(x, x, precision=precision), ((n, n), P())))
+    assert work.products(program) == {unit: 2 * n**3}
+    assert chip.clock is not None
+    expected = slower * 2 * n**3 / chip.flops["bf16"]
+    assert 0.95 * expected < work.cycles(program) / chip.clock < 1.4 * expected  # with conversions
+
+
+def test_batches_of_products_are_counted_without_zeros() -> None:
+    mesh = Mesh(chips("v5e:2x2")[:1], ("x",))
+    f = lambda q, k: jnp.einsum("bhqd,bhkd->bhqk", q, k)
+    program = hlo.parse(steps.text(mesh, f, ((8, 4, 256, 64), P()), ((8, 4, 256, 64), P())))
+    assert work.products(program) == {"bf16": 2 * 8 * 4 * 256 * 256 * 64}
