@@ -128,7 +128,7 @@ def analyse(
         raise ValueError(f"tokens of a step: expected a number of at least 1, got {tokens}")
     counted = counting.of(jaxpr)
     program = None if hlo is None else reading.parse(hlo)
-    found = [] if program is None else collectives(program, mesh_axes)
+    found = [] if program is None else collectives(program, mesh_axes, where.slices)
     units: dict[str, float] = {} if program is None else {**work.products(program)}
     done = sum(units.values())
     traffic = None if program is None else work.traffic(program)

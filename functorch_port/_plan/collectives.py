@@ -35,6 +35,7 @@ class Collective:
         module, phase: what it is for.
         group: the first group, by the devices' numbers in the mesh.
         pairs: of a permutation: who sends to whom.
+        slices: if it goes through the network: how many it joins. Else 1.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Collective:
     phase: str
     group: tuple[int, ...]
     pairs: tuple[tuple[int, int], ...] = ()
+    slices: int = 1
 
     @property
     def sent(self) -> float:
@@ -58,27 +60,68 @@ class Collective:
         return self.nbytes * factors.get(self.kind, share)
 
 
-def collectives(program: Program, mesh: Mapping[str, int]) -> list[Collective]:
+def collectives(program: Program, mesh: Mapping[str, int], slices: int = 1) -> list[Collective]:
     """The collectives of a program, each once.
 
     Args:
         program: partitioned and optimised, of a TPU or a CPU.
         mesh: the sizes of the axes by name, in their order; device k of the program is the k-th of the mesh.
+        slices: of TPUs, joined by the network; the first axes of the mesh lead from one to the other. The program is
+            that of one slice then, and has transfers of the hosts for what goes to others.
 
     Raises:
         ValueError: the program is for another number of devices, or has groups in an unknown form.
     """
-    if math.prod(mesh.values()) != program.devices:
+    if math.prod(mesh.values()) != program.devices * slices:
         raise ValueError(
             f"the program is for {program.devices} devices, and the mesh {dict(mesh)} has {math.prod(mesh.values())}"
+            + (f" in {slices} slices" if slices > 1 else "")
         )
-    return [
-        _collective(body, instruction, kind, name, program, mesh)
+    inner = _within(mesh, slices)
+    between = tuple(name for name, size in mesh.items() if inner[name] != size)
+    found = [
+        _collective(body, instruction, kind, name, program, inner)
         for name, body in program.computations.items()
         if program.times[name]
         for instruction in body.values()
         if (kind := instruction.opcode.removesuffix("-start")) in _KINDS and not instruction.goes_on
     ]
+    return found + [
+        _transfer(program, name, instruction, slices, between)
+        for name, body in program.computations.items()
+        if program.times[name]
+        for instruction in body.values()
+        if instruction.opcode == "send" and "_xla_megascale_transfer_type" in instruction.rest
+    ]
+
+
+def _within(mesh: Mapping[str, int], slices: int) -> dict[str, int]:
+    """The mesh of one slice: the first axes lead from slice to slice."""
+    left, found = slices, {}
+    for name, size in mesh.items():
+        common = math.gcd(size, left)
+        if left > 1 and common != min(size, left):
+            raise ValueError(
+                f"the first axes of the mesh {dict(mesh)} must lead from one of the {slices} slices to the next"
+            )
+        found[name], left = size // common, left // common
+    return found
+
+
+def _transfer(
+    program: Program, computation: str, instruction: Instruction, slices: int, axes: tuple[str, ...]
+) -> Collective:
+    """What the hosts of a slice exchange with those of others."""
+    sent = program.computations[computation][instruction.operands[0]]
+    asked = re.search(r'_xla_megascale_transfer_type="(\w+)"', instruction.rest)
+    kind = asked[1].lower().replace("_", "-") if asked else ""
+    place = _place(program, computation, instruction, kind)
+    return Collective(
+        instruction.name, "collective-permute" if kind == "one-to-one" else kind,
+        tuple(dict.fromkeys(shape.dtype for shape in sent.results)),
+        sent.nbytes * (slices if kind == "all-gather" else 1), axes, True, slices, program.times[computation],
+        module_of(place), phase_of(place), (), slices=slices,
+    )  # fmt: skip
 
 
 def _collective(

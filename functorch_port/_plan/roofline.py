@@ -132,7 +132,10 @@ def _assumptions(topology: Topology, flops: Mapping[str, float], traffic: float 
             else "No dimension of the slice is a ring."
         )
         if topology.slices > 1:
-            found.append(f"Slices are joined by the network, {chip.network / 1e9:g} GB/s for each chip.")
+            found.append(
+                f"Slices are joined by the network, {chip.network / 1e9:g} GB/s for each chip; the first "
+                "axes of the mesh lead from one slice to the next."
+            )
     else:
         found += [
             f"GPUs are on paper: {chip.largest} share a switch at {chip.link / 1e9:g} GB/s, others are reached at "

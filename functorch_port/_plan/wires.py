@@ -65,6 +65,8 @@ class Wires:
         """How long it takes once."""
         if collective.size < 2:
             return 0.0
+        if collective.slices > 1:  # each device has its share of the chip's way to the network
+            return collective.sent * self.chip.devices / self.chip.network
         if collective.pairs:
             return self._permutation(collective)
         places = np.unique(self.places[list(collective.group)], axis=0)

@@ -10,12 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import steps_on_meshes as steps
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from functorch_port._plan import hlo, work
 from functorch_port._plan.chips import topology
 from functorch_port._plan.collectives import collectives
+from functorch_port._plan.texts import compiled_with_text
+from functorch_port._plan.wires import Wires
 
 pytest.importorskip("libtpu", reason="the TPU compiler")
 # JAX cannot read programs for chips that are not there from its cache, says so, and compiles them again
@@ -127,3 +129,42 @@ def test_batches_of_products_are_counted_without_zeros() -> None:
     f = lambda q, k: jnp.einsum("bhqd,bhkd->bhqk", q, k)
     program = hlo.parse(steps.text(mesh, f, ((8, 4, 256, 64), P()), ((8, 4, 256, 64), P())))
     assert work.products(program) == {"bf16": 2 * 8 * 4 * 256 * 256 * 64}
+
+
+def test_slices_are_joined_by_the_hosts() -> None:
+    """The program is that of one slice; what goes to the other one is a transfer of the hosts."""
+    mesh = steps.mesh_of(chips("v5e:2x2*2"), dcn=2, ici=4)
+    place = lambda *spec: lambda w: jax.lax.with_sharding_constraint(w, NamedSharding(mesh, P(*spec)))
+    both, whole = P(("dcn", "ici")), 4 * 1024 * 256
+    program = hlo.parse(steps.text(mesh, place(), ((1024, 256), both)))
+    found = collectives(program, dict(mesh.shape), slices=2)
+    assert {(c.kind, c.axes, c.size, c.slices) for c in found} == {
+        ("all-gather", ("ici",), 4, 1),
+        ("all-gather", ("dcn",), 2, 2),
+    }
+    assert sum(c.nbytes for c in found if c.slices == 1) == whole
+    assert [c.nbytes for c in found if c.slices == 2] == [whole // 4]
+    program = hlo.parse(steps.text(mesh, place(None, "dcn"), ((1024, 256), P("dcn"))))
+    (one,) = collectives(program, dict(mesh.shape), slices=2)
+    assert (one.kind, one.axes, one.nbytes, one.sent) == ("all-to-all", ("dcn",), whole // 2, whole // 4)
+    wires = Wires(topology("v5e:2x2*2"))
+    assert wires.seconds(one) == one.sent / wires.chip.network
+    with pytest.raises(ValueError, match="is for 4 devices, and the mesh .* has 8"):
+        collectives(program, dict(mesh.shape))
+    with pytest.raises(ValueError, match="must lead from one of the 6 slices to the next"):
+        collectives(program, {"a": 8, "b": 3}, slices=6)
+
+
+def test_a_tpu7x_whose_text_jaxlib_refuses() -> None:
+    mesh = steps.mesh_of(chips("tpu7x:2x2x1"), fsdp=8)
+    given = [
+        jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec))
+        for shape, spec in steps.fsdp_args(8)
+    ]
+    compiled, text = compiled_with_text(jax.jit(steps.fsdp(mesh, True, remat=True)).lower(*given))
+    assert compiled.memory_analysis().argument_size_in_bytes > 0
+    program = hlo.parse(text)
+    product = 2 * 32 * steps.WIDTH**2
+    assert work.products(program) == {"bf16": 4 * steps.LAYERS * product}
+    kinds = sorted((c.kind, c.times) for c in collectives(program, dict(mesh.shape)))
+    assert kinds == [("all-gather", 3), ("all-gather", 3), ("reduce-scatter", 3)]
