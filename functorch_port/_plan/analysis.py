@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from . import chips, work
 from . import flops as counting
 from . import hlo as reading
-from . import work
-from .chips import Topology, topology
+from . import roofline as limiting
 from .collectives import Collective, collectives
 from .flops import Flops
-from .roofline import Price, Roofline, price, roofline
+from .roofline import Price, Roofline
 from .wires import Wires
 
 __all__ = ["Analysis", "Communication", "analyse"]
@@ -93,9 +93,9 @@ def analyse(
     jaxpr: Any,
     hlo: str | None,
     mesh_axes: Mapping[str, int],
-    topology_name: str,
+    topology: str,
     tokens: int | None = None,
-    price_per_hour: float | None = None,
+    price: float | None = None,
     *,
     coordinates: Sequence[Sequence[int]] | None = None,
     dtype: str = "bf16",
@@ -107,9 +107,9 @@ def analyse(
         hlo: ``compiled.as_text()`` of the program of one device, for as many devices; None: without
             communication and traffic.
         mesh_axes: sizes of the mesh's axes by name, in their order.
-        topology_name: see `chips.topology`. For GPUs the program is one for TPUs or CPUs, and all is an estimate.
+        topology: see `chips.topology`. For GPUs the program is one for TPUs or CPUs, and all is an estimate.
         tokens: (or pictures) of a step, on all devices together.
-        price_per_hour: of a chip, in any currency.
+        price: of a chip for an hour, in any currency.
         coordinates: for each device of the mesh in its order: the slice, and the place in the torus.
         dtype: by which the chip has its peak: bf16, int8 or fp8.
 
@@ -117,7 +117,7 @@ def analyse(
         ValueError: the mesh and the topology have different numbers of devices, or there is no such topology.
         NotImplementedError: a loop of unknown length multiplies matrices.
     """
-    where = topology(topology_name)
+    where = chips.topology(topology)
     count = math.prod(mesh_axes.values())
     if count != where.devices:
         raise ValueError(
@@ -135,12 +135,12 @@ def analyse(
     units = units if done else {"bf16": counted.executed / count}
     cycles = 0 if program is None else work.cycles(program)
     wires = Wires(where, coordinates)
-    limits = roofline(where, counted.model, units, traffic, found, wires, cycles, dtype)
+    limits = limiting.roofline(where, counted.model, units, traffic, found, wires, cycles, dtype)
     return Analysis(
         where.name, where.chip.title, where.chips, count, dict(mesh_axes), where.chip.usable // where.chip.devices,
         counted, sum(units.values()), units, traffic,
         cycles, _grouped(found, wires), limits,
-        None if tokens is None else price(limits, where.chips, tokens, price_per_hour),
+        None if tokens is None else limiting.price(limits, where.chips, tokens, price),
         _warnings(where, counted, done, program, found, coordinates),
     )  # fmt: skip
 
@@ -165,7 +165,7 @@ def _grouped(found: Sequence[Collective], wires: Wires) -> list[Communication]:
 
 
 def _warnings(
-    where: Topology, counted: Flops, done: float, program: reading.Program | None, found: Sequence[Collective],
+    where: chips.Topology, counted: Flops, done: float, program: reading.Program | None, found: Sequence[Collective],
     coordinates: Any,
 ) -> list[str]:  # fmt: skip
     warnings = []

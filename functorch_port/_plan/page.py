@@ -9,6 +9,8 @@ from typing import Any
 from .._base.units import nbytes
 from . import rows
 from .places import PHASES
+from .rows import in_seconds
+from .sweep import Sweep, picture
 
 __all__ = ["page"]
 
@@ -59,14 +61,14 @@ def page(report: Mapping[str, Any]) -> str:
         report: what there is of: ``topology``, ``device``, ``devices``, ``mesh``, ``fits``, ``needs`` and ``hbm`` in
             bytes of a device; ``causes``, dicts with ``name``, ``bytes`` and ``largest``, whose items have ``name``,
             ``module``, ``shape`` and ``bytes``; ``analysis``, see `Analysis.to_dict`; ``problem``, a sentence, and
-            ``notes``, several; ``versions`` by name. All may be absent.
+            ``notes``, several; ``versions`` by name; ``sweep``, see `Sweep.to_dict`. All may be absent.
 
     Example:
         >>> page({"topology": "v5e:4x4"}).startswith("<!doctype html>")
         True
     """
     title = f"Plan for {report.get('topology', 'a step')}"
-    parts = (_head, _memory, _largest, _limits, _modules, _communication, _sentences, _foot)
+    parts = (_head, _sweep, _memory, _largest, _limits, _modules, _communication, _sentences, _foot)
     body = "\n".join(filter(None, (part(report) for part in parts)))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -94,6 +96,26 @@ def _head(report: Mapping[str, Any]) -> str:
         lines.append('<p class="verdict">An estimate on paper: nothing was compiled for these devices.</p>')
     facts = "".join(f"<div><dt>{escape(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in rows.facts(report))
     return "\n".join([*lines, f'<dl class="facts">{facts}</dl>' if facts else ""])
+
+
+def _sweep(report: Mapping[str, Any]) -> str:
+    if not report.get("sweep"):
+        return ""
+    found = Sweep.from_dict(report["sweep"])
+    time = lambda one: (
+        "" if one.seconds is None else f"{in_seconds(one.seconds)} to {in_seconds(one.waiting)}"
+    )
+    lines = [
+        (_both(one.candidate.name, one.problem), nbytes(one.needs) if one.needs else "", time(one))
+        for one in (*found.ranked, *found.failed)
+    ]
+    words = f"{len(found.ranked)} of {len(lines)} fit; {len(found.implied)} need not be planned"
+    words += f", {len(found.left)} were left out." if found.left else "."
+    drawn = (
+        picture(found, report.get("hbm")) if any(one.needs and one.waiting for one in found.ranked) else ""
+    )
+    table = _table(("layout, the fastest first", "#memory", "#step"), lines)
+    return _section("Layouts", f'<p class="quiet">{escape(words)}</p>{drawn}{table}')
 
 
 def _memory(report: Mapping[str, Any]) -> str:

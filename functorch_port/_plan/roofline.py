@@ -28,7 +28,7 @@ class Roofline:
         mfu: the model's FLOPs in ``seconds``, of what the chips could do.
         mfu_waiting: the same in ``waiting``.
         peak: operations per second of a chip.
-        is_estimate: whether the program was compiled for something else.
+        is_estimate: whether no program was compiled for these chips.
         assumptions: what all this takes for granted.
     """
 
@@ -91,7 +91,7 @@ def roofline(
     used = lambda time: model / (topology.chips * peak * time) if time else 0.0
     return Roofline(
         compute, memory, communication, expected, axes, max(limits, key=limits.__getitem__), seconds, waiting,
-        used(seconds), used(waiting), peak, not chip.is_tpu, _assumptions(topology, flops, traffic),
+        used(seconds), used(waiting), peak, not chip.is_tpu or traffic is None, _assumptions(topology, flops, traffic),
     )  # fmt: skip
 
 
@@ -123,7 +123,9 @@ def _assumptions(topology: Topology, flops: Mapping[str, float], traffic: float 
             "a sixth of the peak; set_float32_matmul_precision('medium') makes it one pass."
         )
     if traffic is None:
-        found[2] = "Traffic to and from HBM is not known without a compiled program, and counts as nothing."
+        found[2:4] = [
+            "Without a compiled program traffic to and from HBM and communication are not known: they count as nothing."
+        ]
     if chip.is_tpu:
         rings = [str(n) for n, ring in zip(topology.shape, topology.rings) if ring]
         found.append(
@@ -140,7 +142,7 @@ def _assumptions(topology: Topology, flops: Mapping[str, float], traffic: float 
         found += [
             f"GPUs are on paper: {chip.largest} share a switch at {chip.link / 1e9:g} GB/s, others are reached at "
             f"{chip.network / 1e9:g} GB/s for each GPU (one network card each, which is assumed).",
-            "The program was compiled for another kind of device, so what a GPU's compiler would make of it differs.",
+            "No program was compiled for them: what a GPU's compiler would make of the step differs.",
         ]
     if chip.devices > 1:
         found.append(f"The {chip.devices} devices of a chip exchange data for nothing, and share its links.")
