@@ -106,8 +106,8 @@ def _sweep(report: Mapping[str, Any]) -> str:
         "" if one.seconds is None else f"{in_seconds(one.seconds)} to {in_seconds(one.waiting)}"
     )
     lines = [
-        (_both(one.candidate.name, one.problem), nbytes(one.needs) if one.needs else "", time(one))
-        for one in (*found.ranked, *found.failed)
+        (_both(f"{k}. {one.candidate.name}", one.problem), nbytes(one.needs) if one.needs else "", time(one))
+        for k, one in enumerate((*found.ranked, *found.failed), 1)
     ]
     words = f"{len(found.ranked)} of {len(lines)} fit; {len(found.implied)} need not be planned"
     words += f", {len(found.left)} were left out." if found.left else "."

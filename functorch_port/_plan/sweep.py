@@ -215,6 +215,8 @@ _WIDE, _HIGH, _LEFT, _BELOW = 640, 320, 64, 40
 def picture(found: Sweep, hbm: int | None = None) -> str:
     """Memory and time of what was planned, as SVG for the page: a line joins those than which none is better in both.
 
+    Numbers are places in the list of those that fit and then those that do not.
+
     Args:
         found: what `sweep` gave.
         hbm: bytes that a device has, for a line.
@@ -223,13 +225,13 @@ def picture(found: Sweep, hbm: int | None = None) -> str:
         ValueError: nothing was planned.
     """
     shown = [
-        (one, one.needs, one.seconds or 0.0, one.waiting)
-        for one in (*found.ranked, *found.failed)
+        (number, one, one.needs, one.seconds or 0.0, one.waiting)
+        for number, one in enumerate((*found.ranked, *found.failed), 1)
         if one.needs is not None and one.waiting is not None
     ]
     if not shown:
         raise ValueError("a picture of a sweep in which nothing could be planned")
-    most = 1.05 * max(*(needs for _, needs, *_ in shown), hbm or 0)
+    most = 1.05 * max(*(needs for _, _, needs, *_ in shown), hbm or 0)
     slowest = 1.1 * max(waiting for *_, waiting in shown)
     x = lambda size: _LEFT + (_WIDE - _LEFT - 12) * size / most
     y = lambda seconds: 12 + (_HIGH - _BELOW - 12) * (1 - seconds / slowest)
@@ -245,22 +247,19 @@ def picture(found: Sweep, hbm: int | None = None) -> str:
     best = frontier(found.ranked)
     corners = " ".join(f"{x(one.needs or 0):.1f},{y(one.waiting or 0):.1f}" for one in best)
     lines.append(f'<polyline points="{corners}" fill="none" stroke="var(--c0)" stroke-width="2"/>')
-    for one, needs, seconds, waiting in shown:
-        at = x(needs), y(waiting)
+    for number, one, needs, seconds, waiting in shown:
+        at = f'{x(needs):.1f}" {{}}y="{y(waiting):.1f}"'
         colour = "var(--c0)" if one in best else "var(--c9)" if one.fits else "var(--limit)"
         title = f"{one.candidate.name}: {nbytes(needs)}, {in_seconds(seconds)} to {in_seconds(waiting)}"
-        lines.append(
-            f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="5" fill="{colour}"><title>{escape(title)}</title></circle>'
-        )
-        if one in best:
-            end = at[0] > 0.6 * _WIDE
-            lines.append(_label(at[0] + (-9 if end else 9), at[1] - 7, one.candidate.name, end))
+        lines += [
+            f'<circle cx="{at.format("c")} r="9" fill="{colour}"><title>{escape(title)}</title></circle>',
+            f'<text x="{at.format("")} dy="4" text-anchor="middle" fill="var(--ground)">{number}</text>',
+        ]
     return (
         f'<svg viewBox="0 0 {_WIDE} {_HIGH}" width="100%" role="img" aria-label="memory and time of candidates" '
         f'font-size="12" font-family="system-ui, sans-serif">{"".join(lines)}</svg>'
     )
 
 
-def _label(x: float, y: float, words: str, end: bool = False) -> str:
-    anchor = ' text-anchor="end"' if end else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="var(--text)"{anchor}>{escape(words)}</text>'
+def _label(x: float, y: float, words: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="var(--text)">{escape(words)}</text>'
