@@ -35,6 +35,7 @@ from functorch_port._plan.chips import Topology, topology
 from functorch_port._plan.page import page
 from functorch_port._plan.tables import tables
 from functorch_port._plan.texts import compiled_with_text
+from functorch_port._plan.wires import coordinates_of
 
 WIDTH, LAYERS, VOCAB, LENGTH, HEADS, ROWS = 1024, 8, 32768, 1024, 16, 4
 
@@ -135,7 +136,7 @@ def main() -> None:
     traced = model.traced()
     compiled, text = compiled_with_text(traced.lower())
     between = time.perf_counter()
-    places = [(getattr(d, "slice_index", 0) or 0, *d.coords[: len(where.shape)]) for d in chips]
+    places = coordinates_of(chips, where)
     tokens = model.batch * LENGTH
     found = analyse(traced.jaxpr, text, axes, where.name, tokens, 1.0, coordinates=places)
     end = time.perf_counter()

@@ -132,7 +132,10 @@ def analyse(
     units: dict[str, float] = {} if program is None else {**work.products(program)}
     done = sum(units.values())
     traffic = None if program is None else work.traffic(program)
-    units = units if done else {"bf16": counted.executed / count}
+    missing = counted.executed / count - done
+    kernels = 0 if program is None else program.count("custom-call", *_NO_KERNELS)
+    if missing > 0 and (kernels or not done):
+        units["bf16"] = units.get("bf16", 0) + missing
     cycles = 0 if program is None else work.cycles(program)
     wires = Wires(where, coordinates)
     limits = limiting.roofline(where, counted.model, units, traffic, found, wires, cycles, dtype)
@@ -141,7 +144,7 @@ def analyse(
         counted, sum(units.values()), units, traffic,
         cycles, _grouped(found, wires), limits,
         None if tokens is None else limiting.price(limits, where.chips, tokens, price),
-        _warnings(where, counted, done, program, found, coordinates),
+        _warnings(where, counted, done, kernels, program, found, coordinates),
     )  # fmt: skip
 
 
@@ -164,23 +167,42 @@ def _grouped(found: Sequence[Collective], wires: Wires) -> list[Communication]:
     return sorted(rows, key=lambda row: (-row.seconds, row.kind, row.module))
 
 
+#: in custom calls that compute nothing
+_NO_KERNELS = (
+    "AsyncCollective",
+    "AllocateBuffer",
+    "ConsumeBuffer",
+    '"Sharding"',
+    "SPMD",
+    "MoveTo",
+    "annotate_device",
+)
+
+
 def _warnings(
-    where: chips.Topology, counted: Flops, done: float, program: reading.Program | None, found: Sequence[Collective],
-    coordinates: Any,
+    where: chips.Topology, counted: Flops, done: float, kernels: int, program: reading.Program | None,
+    found: Sequence[Collective], coordinates: Any,
 ) -> list[str]:  # fmt: skip
-    warnings = []
-    if program is not None and program.unknown:
+    if program is None:
+        return []
+    warnings, share = [], counted.executed / where.devices
+    if program.unknown:
         warnings.append(
             f"It is not known how often {len(program.unknown)} loop(s) run ({', '.join(program.unknown[:3])}): what "
             "is in them counts once."
         )
-    if program is not None and counted.executed and not done:
+    if program.count("conditional"):
+        warnings.append("All branches of conditions count as if they ran.")
+    if kernels and done < share:
+        warnings.append(f"What {kernels} kernels compute is not known: they are taken to do what the step has beyond "
+                        f"the program, {1 - done / share:.0%} of its FLOPs.")  # fmt: skip
+    elif share and not done:
         warnings.append("No products of matrices were found in the compiled program: each device is taken to do an "
                         "equal share.")  # fmt: skip
-    elif done and done * where.devices > 1.05 * counted.executed:
+    elif done > 1.05 * share:
         warnings.append(
-            f"The devices together do {done * where.devices / max(counted.executed, 1):.2f} times the step's FLOPs: "
-            "some compute the same, or the compiler computes again."
+            f"The devices together do {done / share if share else math.inf:.2f} times the step's FLOPs: some compute "
+            "the same, or the compiler computes again."
         )
     if any(not each.exact for each in found):
         warnings.append("Some collectives have groups that are not whole axes of the mesh.")

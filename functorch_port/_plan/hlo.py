@@ -123,6 +123,15 @@ class Program:
 
         return {name: times(name) for name in self.computations}
 
+    def count(self, opcode: str, *without: str) -> int:
+        """How many instructions there are of a kind, without those that have some text in them."""
+        return sum(
+            instruction.opcode == opcode and not any(text in instruction.rest for text in without)
+            for name, body in self.computations.items()
+            if self.times[name]
+            for instruction in body.values()
+        )
+
     def users(self, name: str) -> dict[str, list[Instruction]]:
         """Of a computation: the instructions that have another one as an operand."""
         if name not in self._users:

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .chips import Topology
 from .collectives import Collective
 
-__all__ = ["Wires"]
+__all__ = ["Wires", "coordinates_of"]
+
+
+def coordinates_of(devices: Iterable[Any], topology: Topology) -> list[tuple[int, ...]]:
+    """Where JAX's devices lie: for each the slice, and the place in the torus.
+
+    Args:
+        devices: of a mesh, in its order (``mesh.devices.flat``), those of a topology that need not be there.
+        topology: that they are of.
+    """
+    length = len(topology.shape)
+    return [(getattr(d, "slice_index", 0) or 0, *map(int, d.coords[:length])) for d in devices]
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import steps_on_meshes as steps
+from jax.experimental import pallas as pl
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from functorch_port._plan import hlo, work
+from functorch_port._plan.analysis import analyse
 from functorch_port._plan.chips import topology
 from functorch_port._plan.collectives import collectives
 from functorch_port._plan.texts import compiled_with_text
-from functorch_port._plan.wires import Wires
+from functorch_port._plan.wires import Wires, coordinates_of
 
 pytest.importorskip("libtpu", reason="the TPU compiler")
 # JAX cannot read programs for chips that are not there from its cache, says so, and compiles them again
@@ -59,7 +61,9 @@ def test_jax_takes_the_names(name: str) -> None:
     where, found = topology(name), chips(name)
     assert len(found) == where.devices
     assert len({tuple(d.coords) for d in found}) == where.chips // where.slices
-    assert len({getattr(d, "slice_index", 0) for d in found}) == where.slices
+    places = coordinates_of(found, where)
+    assert len({place[0] for place in places}) == where.slices and len(set(places)) == where.chips
+    assert Wires(where, places).places.shape == (where.devices, 1 + len(where.shape))
 
 
 @pytest.mark.parametrize(
@@ -168,3 +172,22 @@ def test_a_tpu7x_whose_text_jaxlib_refuses() -> None:
     assert work.products(program) == {"bf16": 4 * steps.LAYERS * product}
     kinds = sorted((c.kind, c.times) for c in collectives(program, dict(mesh.shape)))
     assert kinds == [("all-gather", 3), ("all-gather", 3), ("reduce-scatter", 3)]
+
+
+def test_kernels_do_what_the_program_does_not_say() -> None:
+    mesh, n = steps.mesh_of(chips("v5e:1x1"), one=1), 256
+
+    def kernel(x: Any, y: Any, out: Any) -> None:
+        out[...] = jnp.dot(x[...], y[...])
+
+    rows = pl.BlockSpec((128, n), lambda i: (i, 0))
+    product = pl.pallas_call(
+        kernel, jax.ShapeDtypeStruct((n, n), jnp.float32), grid=(n // 128,),
+        in_specs=[rows, pl.BlockSpec((n, n), lambda i: (0, 0))], out_specs=rows,
+    )  # fmt: skip
+    f = lambda x: product(x, x) @ x
+    like = jax.ShapeDtypeStruct((n, n), jnp.float32, sharding=NamedSharding(mesh, P()))
+    traced = jax.jit(f).trace(like)
+    found = analyse(traced.jaxpr, traced.lower().compile().as_text(), {"one": 1}, "v5e:1x1")
+    assert found.device_flops == found.flops.executed == 2 * 2 * n**3
+    assert any("What 1 kernels compute is not known" in one and "50%" in one for one in found.warnings)
