@@ -134,7 +134,7 @@ def analyse(
     traffic = None if program is None else work.traffic(program)
     missing = counted.executed / count - done
     kernels = 0 if program is None else program.count("custom-call", *_NO_KERNELS)
-    if missing > 0 and (kernels or not done):
+    if missing > 0 and (kernels or not done or (program is not None and program.unknown)):
         units["bf16"] = units.get("bf16", 0) + missing
     cycles = 0 if program is None else work.cycles(program)
     wires = Wires(where, coordinates)
@@ -169,14 +169,9 @@ def _grouped(found: Sequence[Collective], wires: Wires) -> list[Communication]:
 
 #: in custom calls that compute nothing
 _NO_KERNELS = (
-    "AsyncCollective",
-    "AllocateBuffer",
-    "ConsumeBuffer",
-    '"Sharding"',
-    "SPMD",
-    "MoveTo",
-    "annotate_device",
-)
+    "AsyncCollective", "AllocateBuffer", "ConsumeBuffer", '"Sharding"', "SPMD", "MoveTo", "annotate_device", '"X64',
+    "ConcatBitcast", "GatherIndices", "GatherScatter", "TopK", "Pad",
+)  # fmt: skip
 
 
 def _warnings(
@@ -189,11 +184,9 @@ def _warnings(
     if program.unknown:
         warnings.append(
             f"It is not known how often {len(program.unknown)} loop(s) run ({', '.join(program.unknown[:3])}): what "
-            "is in them counts once."
+            "they move and communicate counts once, and their products are the rest of the step's."
         )
-    if program.count("conditional"):
-        warnings.append("All branches of conditions count as if they ran.")
-    if kernels and done < share:
+    elif kernels and done < share:
         warnings.append(f"What {kernels} kernels compute is not known: they are taken to do what the step has beyond "
                         f"the program, {1 - done / share:.0%} of its FLOPs.")  # fmt: skip
     elif share and not done:
@@ -204,6 +197,8 @@ def _warnings(
             f"The devices together do {done / share if share else math.inf:.2f} times the step's FLOPs: some compute "
             "the same, or the compiler computes again."
         )
+    if program.count("conditional"):
+        warnings.append("All branches of conditions count as if they ran.")
     if any(not each.exact for each in found):
         warnings.append("Some collectives have groups that are not whole axes of the mesh.")
     if coordinates is None and found and where.chip.is_tpu:

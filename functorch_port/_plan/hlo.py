@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from .loops import trips
+
 __all__ = ["Instruction", "Program", "Shape", "parse"]
 
 
@@ -156,68 +158,17 @@ class Program:
         if opcode in _WITHIN or opcode.endswith(("-update", "-done")):  # the start has called it
             return
         if opcode == "while":
-            trips = self.trips(name, instruction)
-            if trips is None:
+            count = trips(self, name, instruction)
+            if count is None:
                 self.unknown.append(instruction.name)
-                trips = 1
-            for attribute, count in (("body", trips), ("condition", trips + 1)):
+                count = 1
+            for attribute, times in (("body", count), ("condition", count + 1)):
                 if (called := instruction.attribute(attribute)) is not None:
-                    yield called, count
+                    yield called, times
             return
         for found in _CALLED.finditer(rest):
             for called in (found[1] or found[2]).split(","):
                 yield called.strip().lstrip("%"), 1
-
-    def trips(self, name: str, loop: Instruction) -> int | None:
-        """How often a loop in a computation runs: as the compiler says, or by what its condition compares."""
-        said = re.search(r'"known_trip_count":\{"n":"(\d+)"\}', loop.rest)
-        if said:
-            return int(said[1])
-        here = self.computations[name]
-        body, condition = (self.computations.get(loop.attribute(a) or "") for a in ("body", "condition"))
-        start = here.get(loop.operands[0]) if loop.operands else None
-        if body is None or condition is None:
-            return None
-        compare = next(i for i in condition.values() if i.is_root)
-        if compare.opcode != "compare" or compare.attribute("direction") not in _STEPS:
-            return None
-        after = next(i for i in body.values() if i.is_root)
-
-        def first(index: int) -> int | None:
-            if start is None or start.opcode != "tuple" or index >= len(start.operands):
-                return None
-            return _constant(here, start.operands[index])
-
-        def unchanged(index: int) -> bool:
-            return after.opcode == "tuple" and _element(body, after.operands[index]) == index
-
-        def limit(operand: str) -> int | None:
-            index = _element(condition, operand)
-            if index is None:
-                return _constant(condition, operand)
-            return first(index) if unchanged(index) else None
-
-        def step(index: int) -> int | None:
-            added = _behind(body, after.operands[index]) if after.opcode == "tuple" else None
-            if added is None or added.opcode != "add":
-                return None
-            other = [o for o in added.operands if _element(body, o) != index]
-            if len(other) != 1:
-                return None
-            element = _element(body, other[0])
-            if element is None:
-                return _constant(body, other[0])
-            return first(element) if unchanged(element) else None
-
-        counter, end = _element(condition, compare.operands[0]), limit(compare.operands[1])
-        if counter is None or end is None:
-            return None
-        begin, by = first(counter), step(counter)
-        more, up = _STEPS[compare.attribute("direction") or ""]
-        if begin is None or not by or (by > 0) != up:
-            return None
-        length = (end - begin if up else begin - end) + more
-        return max(0, -(-length // abs(by)))
 
 
 _WITHIN = {"all-reduce", "reduce-scatter", "all-reduce-start", "reduce", "reduce-window", "scatter", "sort", "map",
@@ -226,8 +177,6 @@ _CALLED = re.compile(
     r"(?:calls|to_apply|true_computation|false_computation)=(%?[\w.-]+)|"
     r"(?:branch_computations|called_computations)=\{([^}]*)\}"
 )
-#: what is added to a difference, and whether the counter goes up
-_STEPS = {"LT": (0, True), "LE": (1, True), "GT": (0, False), "GE": (1, False)}
 _HEAD = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 _LINE = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.+?) ([a-z][\w-]*)\((.*)$")
 _ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=]*)\](?:\{([^}]*)\})?")
@@ -288,32 +237,3 @@ def _shapes(text: str) -> Iterator[Shape]:
         yield Shape(
             dtype, tuple(int(n.lstrip("<=")) for n in dims.split(",") if n), int(space[1]) if space else 0
         )
-
-
-# ------------------------------------------------------------------ values
-
-
-_PASSING = {"copy", "bitcast", "convert", "reshape", "copy-start", "copy-done", "optimization-barrier"}
-
-
-def _behind(body: dict[str, Instruction], name: str) -> Instruction | None:
-    """What an instruction is a copy of."""
-    found = body.get(name)
-    while found is not None and found.opcode in _PASSING and found.operands:
-        found = body.get(found.operands[0])
-    return found
-
-
-def _constant(body: dict[str, Instruction], name: str) -> int | None:
-    found = _behind(body, name)
-    if found is None or found.opcode != "constant" or not re.fullmatch(r"-?\d+", found.given):
-        return None
-    return int(found.given)
-
-
-def _element(body: dict[str, Instruction], name: str) -> int | None:
-    """Which element of the computation's one parameter a value is."""
-    found = _behind(body, name)
-    if found is None or found.opcode != "get-tuple-element" or body[found.operands[0]].opcode != "parameter":
-        return None
-    return int(found.attribute("index") or -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import jax
@@ -99,6 +100,15 @@ def test_in_loops_they_count_as_often_as_they_run(line: Mesh) -> None:
     product = 2 * 32 * steps.WIDTH**2
     assert work.products(program) == {"bf16": 4 * steps.LAYERS * product}
     assert sum(c.nbytes for c in found if c.kind == "all-gather") == 2 * 2 * steps.WIDTH**2
+
+
+def test_counters_of_64_bits_are_two_of_32(line: Mesh) -> None:
+    with jax.enable_x64(True):
+        text = steps.text(line, steps.fsdp(line, True, remat=True), *steps.fsdp_args(16))
+    assert re.search(r"while\(.*", text) and "u32[]" in text
+    program = hlo.parse(text)
+    product = 2 * 32 * steps.WIDTH**2
+    assert not program.unknown and work.products(program) == {"bf16": 4 * steps.LAYERS * product}
 
 
 def test_axes_and_rings(grid: Mesh) -> None:
