@@ -16,14 +16,28 @@ _ADDED = re.compile(
 )
 
 
+#: what `Optimizer.step` names its operations
+_STEP = re.compile(r"[A-Z]\w*\.step")
+
+
 def phase_of(place: str) -> str:
     """forward, backward, recomputed or update, by a stack of names, ours or of `jax.grad`."""
     names = flops.parts(place)
     if scopes.RECOMPUTED in names:
         return "recomputed"
-    if scopes.is_backward("/".join(names)) or "transpose(" in place:
+    if _backward(flops.split(place)) is not None or "transpose(" in place:
         return "backward"
-    return "update" if names and names[0].endswith(".step") else "forward"
+    return "update" if any(map(_STEP.fullmatch, names)) else "forward"
+
+
+def _backward(stack: list[str]) -> int | None:
+    """Where our name of a backward pass is in a stack, maybe within a region; a module may be called so, too."""
+    transposed = next((k for k, part in enumerate(stack) if part.startswith("transpose(")), None)
+    for k, part in enumerate(stack[:transposed]):
+        if scopes.is_backward(part):
+            again = stack[k + 1 : k + 2] == [scopes.RECOMPUTED]
+            return k if k == 0 or again or transposed is not None else None
+    return None
 
 
 def module_of(place: str) -> str:
@@ -33,9 +47,10 @@ def module_of(place: str) -> str:
     again = [k for k, part in enumerate(stack) if back and k > back[-1] and part.startswith("jvp(")]
     if again:  # `jax.checkpoint` has the names twice
         stack[back[0] : again[0]] = []
+    ours = _backward(flops.split(place))
+    if ours is not None:
+        del stack[ours]
     names = flops.parts("/".join(stack))
-    if scopes.is_backward("/".join(names)):
-        names = names[1:]
     return "/".join(
         name for name in names if name not in (scopes.RECOMPUTED, "checkpoint") and "->" not in name
     )

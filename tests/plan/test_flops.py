@@ -20,6 +20,7 @@ from functorch_port import nn
 from functorch_port._plan import flops, hlo, work
 from functorch_port._plan.analysis import analyse
 from functorch_port._plan.flops import Flops
+from functorch_port._plan.places import module_of, phase_of
 from functorch_port.distributed.experts import MixtureOfExperts
 from functorch_port.nn import functional as F
 from functorch_port.utils.checkpoint import checkpoint
@@ -150,6 +151,31 @@ def test_gpt(remat: str) -> None:
         assert found.recomputed == 0
     where = "model/blocks/stacked" if "stack" in remat else "model/blocks/0"
     assert found.modules[f"{where}/up"]["backward"] == 2 * found.modules[f"{where}/up"]["forward"]
+
+
+@pytest.mark.parametrize(
+    ("place", "phase", "module"),
+    [
+        ("net/fc/jvp()", "forward", "net/fc"),
+        ("backward/net/fc/transpose(jvp())", "backward", "net/fc"),
+        ("backward/rematted_computation/net/fc/jvp()", "recomputed", "net/fc"),
+        ("region/backward/net/fc/transpose(jvp())", "backward", "region/net/fc"),
+        ("region/backward/rematted_computation/net/jvp()", "recomputed", "region/net"),
+        ("net/backward/jvp()", "forward", "net/backward"),  # a module of that name, as of two directions
+        ("backward/net/backward/transpose(jvp())", "backward", "net/backward"),
+        ("Muon.step/jvp()", "update", "Muon.step"),
+        ("region/Muon.step", "update", "region/Muon.step"),
+        ("backward", "backward", ""),
+        ("jvp(a/b)/c", "forward", "a/b/c"),
+        ("transpose(jvp(a/b))/c", "backward", "a/b/c"),
+        ("transpose(jvp(a))/backward", "backward", "a/backward"),
+        ("transpose(jvp(a))/jvp(a)/checkpoint/rematted_computation", "recomputed", "a"),
+        ("vmap(transpose(jvp(a)))/bd,de->be", "backward", "a"),
+        ("", "forward", ""),
+    ],
+)
+def test_phases_and_modules_by_names(place: str, phase: str, module: str) -> None:
+    assert (phase_of(place), module_of(place)) == (phase, module)
 
 
 # ------------------------------------------------------------------ plain JAX
