@@ -14,10 +14,12 @@ import jax
 
 from .modes import OfThread
 
-__all__ = ["backward", "is_backward", "named", "naming", "state"]
+__all__ = ["RECOMPUTED", "again", "backward", "is_backward", "named", "naming", "state"]
 
 #: the first part of a scope of a backward pass
 _BACKWARD = "backward"
+#: in a scope of what a backward pass computes again, as `jax.checkpoint` has it
+RECOMPUTED = "rematted_computation"
 
 
 class _State(OfThread):
@@ -42,13 +44,17 @@ def named(name: str, module: Any = None) -> Iterator[None]:
         name: of the scope; it may have several parts, joined by ``/``.
         module: whose call it is, unless it is a region.
     """
+    path = f"{state.path}/{name}" if state.path else name
+    with _at(path, state.module if module is None else module), jax.named_scope(name):
+        yield
+
+
+@contextmanager
+def _at(path: str, module: Any) -> Iterator[None]:
     before = state.path, state.module
-    state.path = f"{state.path}/{name}" if state.path else name
-    if module is not None:
-        state.module = module
+    state.path, state.module = path, module
     try:
-        with jax.named_scope(name):
-            yield
+        yield
     finally:
         state.path, state.module = before
 
@@ -66,6 +72,13 @@ def naming(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 def backward(path: str) -> AbstractContextManager[None]:
     """The scope of the backward pass of what was traced under a path."""
     return jax.named_scope(f"{_BACKWARD}/{path}" if path else _BACKWARD)
+
+
+@contextmanager
+def again(path: str, module: Any) -> Iterator[None]:
+    """The scope in which a backward pass computes again what was traced under a path, within a module."""
+    with backward("/".join(filter(None, (RECOMPUTED, path)))), _at(path, module):
+        yield
 
 
 def is_backward(scope: str) -> bool:

@@ -20,7 +20,7 @@ import jax
 
 from functorch_port import random
 from functorch_port._array import tracing
-from functorch_port._base import contexts
+from functorch_port._base import contexts, scopes
 from functorch_port._base.modes import OfThread
 from functorch_port._run import autocast
 from functorch_port._run.opnode import OpNode
@@ -207,6 +207,7 @@ class _Frame:
         self.contexts = {"parts": now.parts, "joined": now.joined, "around": now.around}
         self.random = _Random() if preserve else None
         self.autocast = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
+        self.scope = scopes.state.path, scopes.state.module
         self.nodes: list[Any] = []
         self.metadata: list[Any] = []
 
@@ -252,6 +253,8 @@ class _Frame:
         if waits:
             args, kwargs = _behind_barrier((args, kwargs), waits)
         with contextlib.ExitStack() as stack:
+            if tracing.overlay:
+                stack.enter_context(scopes.again(*self.scope))
             if tracing.overlay and not tracing.overlay.transforms:
                 stack.enter_context(tracing.overlay.apart())
             if self.random is not None:

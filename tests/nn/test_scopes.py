@@ -7,6 +7,7 @@ import re
 import functorch_port as ft
 from functorch_port import nn
 from functorch_port._base.flops import by_scope, scope_of
+from functorch_port.utils.checkpoint import checkpoint
 
 
 class Block(nn.Module):
@@ -83,6 +84,34 @@ def test_flops_by_module() -> None:
         "backward/model/fc": 2 * (2 * 2 * 3 * 2),
         "backward/model/layers/1/conv": 2 * conv,
         "backward/model/layers/0/conv": conv,  # the input needs no gradient
+    }
+
+
+def test_what_is_computed_again_belongs_to_the_backward_pass_of_its_module() -> None:
+    class Wide(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(2, 8), nn.Linear(8, 2)
+
+        def forward(self, x):
+            return checkpoint(lambda x: self.second(self.first(x).relu()), x, use_reentrant=False)
+
+    model = Wide()
+
+    @ft.compile(keep_grads=False)
+    def step(x):
+        loss = model(x).sum()
+        loss.backward()
+        return loss, [p.grad for p in model.parameters()]
+
+    step(ft.ones(3, 2))
+    one = 2 * 3 * 2 * 8
+    assert by_scope(step.programs()[0].executable.jaxpr) == {
+        "model/first": one,
+        "model/second": one,
+        "backward/rematted_computation/model/first": one,
+        "backward/model/second": 2 * one,
+        "backward/model/first": one,
     }
 
 

@@ -1,0 +1,239 @@
+"""Optimised HLO text: its computations, and how often each of them runs.
+
+Reference: https://openxla.org/xla/operation_semantics
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .loops import trips
+
+__all__ = ["Instruction", "Program", "Shape", "parse"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An array.
+
+    Attributes:
+        space: the memory that it lies in: 0 is that of the device, HBM; others are within the chip, or the host's.
+    """
+
+    dtype: str
+    dims: tuple[int, ...]
+    space: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Its size, packed: a number of 4 bits has half a byte."""
+        return -(-math.prod(self.dims) * _bits(self.dtype) // 8)
+
+
+def _bits(dtype: str) -> int:
+    if dtype in ("token", "opaque"):
+        return 0
+    found = re.search(r"\d+", dtype)
+    return int(found[0]) if found else 8  # pred
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A line of a computation.
+
+    Attributes:
+        results: the arrays of its result.
+        operands: names of instructions of the same computation.
+        given: what stands in the parentheses.
+        rest: what stands behind.
+    """
+
+    name: str
+    opcode: str
+    results: tuple[Shape, ...]
+    operands: tuple[str, ...]
+    given: str
+    rest: str
+    is_root: bool
+
+    def attribute(self, name: str) -> str | None:
+        """The name or number that an attribute is."""
+        found = re.search(rf"\b{name}=%?([\w.>-]+)", self.rest)
+        return found[1] if found else None
+
+    def numbers(self, name: str) -> list[int]:
+        """The numbers in an attribute."""
+        found = re.search(rf"\b{name}=\{{([\d,]*)\}}", self.rest)
+        return [int(n) for n in found[1].split(",") if n] if found else []
+
+    @property
+    def nbytes(self) -> int:
+        """Of the results."""
+        return sum(shape.nbytes for shape in self.results)
+
+    @property
+    def place(self) -> str:
+        """The stack of names that it comes from, with the operation's; "" if it is not said."""
+        found = re.search(r'\bop_name="((?:[^"\\]|\\.)*)"', self.rest)
+        return found[1] if found else ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is a step of a collective that an earlier fusion has begun, as TPUs have them."""
+        if self.opcode == "custom-call":
+            return '"AsyncCollective' in self.rest
+        begun = re.search(r'"async_collective_fusion_config":\{"flag_start":"(-?\d+)"', self.rest)
+        return begun is not None and begun[1] != "-1"
+
+
+@dataclass
+class Program:
+    """A program of one device.
+
+    Attributes:
+        computations: the instructions by name, by the computation's name.
+        entry: the name of the one that is run.
+        devices: how many run it.
+        unknown: loops of which it is not known how often they run: they count once.
+    """
+
+    computations: dict[str, dict[str, Instruction]]
+    entry: str
+    devices: int = 1
+    unknown: list[str] = field(default_factory=list)
+    _users: dict[str, dict[str, list[Instruction]]] = field(default_factory=dict)
+
+    @cached_property
+    def times(self) -> dict[str, int]:
+        """How often each computation runs. Each branch of a condition counts as if it ran."""
+        calls: dict[str, list[tuple[str, int]]] = {}
+        for name, body in self.computations.items():
+            for instruction in body.values():
+                for called, count in self._calls(name, instruction):
+                    calls.setdefault(called, []).append((name, count))
+        found = {self.entry: 1}
+
+        def times(name: str) -> int:
+            if name not in found:
+                found[name] = 0  # if it is nowhere called
+                found[name] = sum(times(caller) * count for caller, count in calls.get(name, ()))
+            return found[name]
+
+        return {name: times(name) for name in self.computations}
+
+    def count(self, opcode: str, *without: str) -> int:
+        """How many instructions there are of a kind, without those that have some text in them."""
+        return sum(
+            instruction.opcode == opcode and not any(text in instruction.rest for text in without)
+            for name, body in self.computations.items()
+            if self.times[name]
+            for instruction in body.values()
+        )
+
+    def users(self, name: str) -> dict[str, list[Instruction]]:
+        """Of a computation: the instructions that have another one as an operand."""
+        if name not in self._users:
+            found = self._users[name] = {}
+            for instruction in self.computations[name].values():
+                for operand in dict.fromkeys(instruction.operands):
+                    found.setdefault(operand, []).append(instruction)
+        return self._users[name]
+
+    @cached_property
+    def fused(self) -> set[str]:
+        """Computations that are within an instruction: what they read and write is that instruction's."""
+        found = set()
+        for body in self.computations.values():
+            for instruction in body.values():
+                if instruction.opcode == "fusion" and (called := instruction.attribute("calls")):
+                    found.add(called)
+        return found
+
+    def _calls(self, name: str, instruction: Instruction) -> Iterator[tuple[str, int]]:
+        opcode, rest = instruction.opcode, instruction.rest
+        if opcode in _WITHIN or opcode.endswith(("-update", "-done")):  # the start has called it
+            return
+        if opcode == "while":
+            count = trips(self, name, instruction)
+            if count is None:
+                self.unknown.append(instruction.name)
+                count = 1
+            for attribute, times in (("body", count), ("condition", count + 1)):
+                if (called := instruction.attribute(attribute)) is not None:
+                    yield called, times
+            return
+        for found in _CALLED.finditer(rest):
+            for called in (found[1] or found[2]).split(","):
+                yield called.strip().lstrip("%"), 1
+
+
+_WITHIN = {"all-reduce", "reduce-scatter", "all-reduce-start", "reduce", "reduce-window", "scatter", "sort", "map",
+           "select-and-scatter"}  # fmt: skip
+_CALLED = re.compile(
+    r"(?:calls|to_apply|true_computation|false_computation)=(%?[\w.-]+)|"
+    r"(?:branch_computations|called_computations)=\{([^}]*)\}"
+)
+_HEAD = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
+_LINE = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.+?) ([a-z][\w-]*)\((.*)$")
+_ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=]*)\](?:\{([^}]*)\})?")
+_SPACE = re.compile(r"S\((\d+)\)")
+_NAME = re.compile(r"%([\w.-]+)")
+
+
+def parse(text: str) -> Program:
+    """Read a module: what ``compiled.as_text()`` gives.
+
+    Raises:
+        ValueError: there is no entry computation.
+    """
+    computations: dict[str, dict[str, Instruction]] = {}
+    entry, body = "", None
+    for line in text.splitlines():
+        if body is None or line[:1] not in (" ", "\t"):
+            head = _HEAD.match(line)
+            if head:
+                body = computations[head[2]] = {}
+                entry = head[2] if head[1] else entry
+            continue
+        found = _LINE.match(line)
+        if found:
+            root, name, made, opcode, rest = found.groups()
+            end = _closing(rest)
+            given = rest[:end]
+            body[name] = Instruction(
+                name,
+                opcode,
+                tuple(_shapes(made)),
+                tuple(_NAME.findall(given)),
+                given,
+                rest[end + 1 :],
+                bool(root),
+            )
+    if not entry:
+        raise ValueError(
+            "the text of a compiled program (compiled.as_text()) has an ENTRY, and this has none"
+        )
+    counts = re.findall(r"\b(?:num_partitions|replica_count)=(\d+)", text.partition("\n")[0])
+    return Program(computations, entry, math.prod(map(int, counts)))
+
+
+def _closing(text: str) -> int:
+    """Where the parenthesis ends that is open at the start."""
+    depth = 1
+    for found in re.finditer(r"[()]", text):
+        depth += 1 if found[0] == "(" else -1
+        if depth == 0:
+            return found.start()
+    return len(text)
+
+
+def _shapes(text: str) -> Iterator[Shape]:
+    for dtype, dims, layout in _ARRAY.findall(text):
+        space = _SPACE.search(layout)
+        yield Shape(
+            dtype, tuple(int(n.lstrip("<=")) for n in dims.split(",") if n), int(space[1]) if space else 0
+        )

@@ -1,0 +1,203 @@
+"""What a TPU's compiler makes of small programs, which needs no chip, beside what is known of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import steps_on_meshes as steps
+from jax.experimental import pallas as pl
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from functorch_port._plan import hlo, work
+from functorch_port._plan.analysis import analyse
+from functorch_port._plan.chips import topology
+from functorch_port._plan.collectives import collectives
+from functorch_port._plan.texts import compiled_with_text
+from functorch_port._plan.wires import Wires, coordinates_of
+
+pytest.importorskip("libtpu", reason="the TPU compiler")
+# JAX cannot read programs for chips that are not there from its cache, says so, and compiles them again
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Error reading persistent compilation cache"),
+]
+
+SETTINGS = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-16",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+
+
+def chips(name: str) -> Any:
+    from jax.experimental import topologies
+
+    os.environ.update(SETTINGS)
+    where = topology(name)
+    return np.array(topologies.get_topology_desc(where.jax_name, "tpu", **where.jax_options).devices)
+
+
+@pytest.fixture(scope="module")
+def line() -> Mesh:
+    return steps.mesh_of(chips("v5e:4x4"), fsdp=16)
+
+
+@pytest.fixture(scope="module")
+def grid() -> Mesh:
+    return steps.mesh_of(chips("v5e:4x4"), dp=4, tp=4)
+
+
+@pytest.mark.parametrize(
+    "name", ["v4:2x2x1", "v5e:1x1", "v5e:16x16", "v5p:4x4x8", "v6e:16x16*2", "tpu7x:4x4x4"]
+)
+def test_jax_takes_the_names(name: str) -> None:
+    where, found = topology(name), chips(name)
+    assert len(found) == where.devices
+    assert len({tuple(d.coords) for d in found}) == where.chips // where.slices
+    places = coordinates_of(found, where)
+    assert len({place[0] for place in places}) == where.slices and len(set(places)) == where.chips
+    assert Wires(where, places).places.shape == (where.devices, 1 + len(where.shape))
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"), [("v4:2x2x1", 15.25), ("v5e:2x2", 15.75), ("v5p:2x2x1", 95.73), ("v6e:2x2", 31.24)]
+)
+def test_memory_is_what_the_compiler_says(name: str, memory: float) -> None:
+    mesh = Mesh(chips(name)[:1], ("x",))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=rf"available HBM \({memory}G\)"):
+        steps.text(mesh, lambda x: x + 1, ((60 << 30,), P()))
+    where = topology(name)
+    assert where.chip.usable / where.chip.devices == pytest.approx(memory * 2**30, rel=1e-6)
+
+
+def test_fully_sharded(line: Mesh) -> None:
+    """It gathers in bfloat16, as products of float32 take it; one gather is in steps, within other instructions."""
+    program = hlo.parse(steps.text(line, steps.fsdp(line, scanned=False), *steps.fsdp_args(16)))
+    found = collectives(program, dict(line.shape))
+    gathers = [c for c in found if c.kind == "all-gather"]
+    assert sum(c.nbytes for c in gathers) == steps.LAYERS * 2 * steps.WIDTH**2
+    assert {c.dtypes for c in gathers} == {("bf16",)}
+    sums = [c for c in found if c.kind in ("all-reduce", "reduce-scatter")]
+    assert sum(c.nbytes for c in sums) == steps.LAYERS * 4 * steps.WIDTH**2
+    assert {(c.axes, c.size, c.exact, c.times) for c in found} == {(("fsdp",), 16, True, 1)}
+    assert {(c.module, c.phase) for c in sums} == {("layer", "backward")}
+    product = 2 * 32 * steps.WIDTH**2
+    assert work.products(program) == {"bf16": (3 * steps.LAYERS - 1) * product}
+
+
+def test_in_loops_they_count_as_often_as_they_run(line: Mesh) -> None:
+    program = hlo.parse(steps.text(line, steps.fsdp(line, True, remat=True), *steps.fsdp_args(16)))
+    found = collectives(program, dict(line.shape))
+    assert not program.unknown and {c.times for c in found} == {steps.LAYERS}
+    product = 2 * 32 * steps.WIDTH**2
+    assert work.products(program) == {"bf16": 4 * steps.LAYERS * product}
+    assert sum(c.nbytes for c in found if c.kind == "all-gather") == 2 * 2 * steps.WIDTH**2
+
+
+def test_counters_of_64_bits_are_two_of_32(line: Mesh) -> None:
+    with jax.enable_x64(True):
+        text = steps.text(line, steps.fsdp(line, True, remat=True), *steps.fsdp_args(16))
+    assert re.search(r"while\(.*", text) and "u32[]" in text
+    program = hlo.parse(text)
+    product = 2 * 32 * steps.WIDTH**2
+    assert not program.unknown and work.products(program) == {"bf16": 4 * steps.LAYERS * product}
+
+
+def test_axes_and_rings(grid: Mesh) -> None:
+    found = steps.found(grid, steps.tensor_parallel, *steps.TENSOR_ARGS)
+    assert steps.rows(found) == [("all-reduce", ("tp",), 4, 4 * 8 * 64, 1, True)]
+    found = steps.found(grid, steps.ring(grid, "dp", 5), ((32, 128), P("dp")))
+    assert steps.rows(found) == [("collective-permute", ("dp",), 4, 4 * 8 * 128, 5, True)]
+    found = steps.found(grid, steps.exchanged(grid), ((128, 128), P("dp")), ((1024, 512), P("tp")))
+    assert steps.rows(found) == [
+        ("all-reduce", ("dp", "tp"), 16, 4 * 256 * 512, 1, True),
+        ("all-to-all", ("tp",), 4, 4 * 32 * 128, 1, True),
+        ("reduce-scatter", ("dp",), 4, 4 * 256 * 512, 1, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("precision", "unit", "slower"), [("default", "bf16", 1), ("high", "bf16x3", 3), ("highest", "bf16x6", 6)]
+)
+def test_products_of_float32_take_several_passes(precision: str, unit: str, slower: int) -> None:
+    """The compiler's own cycles say so, too, and are what the peak and the clock lead to."""
+    chip, n = topology("v5e:1x1").chip, 1024
+    mesh = Mesh(chips("v5e:2x2")[:1], ("x",))
+    program = hlo.parse(steps.text(mesh, lambda x: jnp.dot(x, x, precision=precision), ((n, n), P())))
+    assert work.products(program) == {unit: 2 * n**3}
+    assert chip.clock is not None
+    expected = slower * 2 * n**3 / chip.flops["bf16"]
+    assert 0.95 * expected < work.cycles(program) / chip.clock < 1.4 * expected  # with conversions
+
+
+def test_batches_of_products_are_counted_without_zeros() -> None:
+    mesh = Mesh(chips("v5e:2x2")[:1], ("x",))
+    f = lambda q, k: jnp.einsum("bhqd,bhkd->bhqk", q, k)
+    program = hlo.parse(steps.text(mesh, f, ((8, 4, 256, 64), P()), ((8, 4, 256, 64), P())))
+    assert work.products(program) == {"bf16": 2 * 8 * 4 * 256 * 256 * 64}
+
+
+def test_slices_are_joined_by_the_hosts() -> None:
+    """The program is that of one slice; what goes to the other one is a transfer of the hosts."""
+    mesh = steps.mesh_of(chips("v5e:2x2*2"), dcn=2, ici=4)
+    place = lambda *spec: lambda w: jax.lax.with_sharding_constraint(w, NamedSharding(mesh, P(*spec)))
+    both, whole = P(("dcn", "ici")), 4 * 1024 * 256
+    program = hlo.parse(steps.text(mesh, place(), ((1024, 256), both)))
+    found = collectives(program, dict(mesh.shape), slices=2)
+    assert {(c.kind, c.axes, c.size, c.slices) for c in found} == {
+        ("all-gather", ("ici",), 4, 1),
+        ("all-gather", ("dcn",), 2, 2),
+    }
+    assert sum(c.nbytes for c in found if c.slices == 1) == whole
+    assert [c.nbytes for c in found if c.slices == 2] == [whole // 4]
+    program = hlo.parse(steps.text(mesh, place(None, "dcn"), ((1024, 256), P("dcn"))))
+    (one,) = collectives(program, dict(mesh.shape), slices=2)
+    assert (one.kind, one.axes, one.nbytes, one.sent) == ("all-to-all", ("dcn",), whole // 2, whole // 4)
+    wires = Wires(topology("v5e:2x2*2"))
+    assert wires.seconds(one) == one.sent / wires.chip.network
+    with pytest.raises(ValueError, match="is for 4 devices, and the mesh .* has 8"):
+        collectives(program, dict(mesh.shape))
+    with pytest.raises(ValueError, match="must lead from one of the 6 slices to the next"):
+        collectives(program, {"a": 8, "b": 3}, slices=6)
+
+
+def test_a_tpu7x_whose_text_jaxlib_refuses() -> None:
+    mesh = steps.mesh_of(chips("tpu7x:2x2x1"), fsdp=8)
+    given = [
+        jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec))
+        for shape, spec in steps.fsdp_args(8)
+    ]
+    compiled, text = compiled_with_text(jax.jit(steps.fsdp(mesh, True, remat=True)).lower(*given))
+    assert compiled.memory_analysis().argument_size_in_bytes > 0
+    program = hlo.parse(text)
+    product = 2 * 32 * steps.WIDTH**2
+    assert work.products(program) == {"bf16": 4 * steps.LAYERS * product}
+    kinds = sorted((c.kind, c.times) for c in collectives(program, dict(mesh.shape)))
+    assert kinds == [("all-gather", 3), ("all-gather", 3), ("reduce-scatter", 3)]
+
+
+def test_kernels_do_what_the_program_does_not_say() -> None:
+    mesh, n = steps.mesh_of(chips("v5e:1x1"), one=1), 256
+
+    def kernel(x: Any, y: Any, out: Any) -> None:
+        out[...] = jnp.dot(x[...], y[...])
+
+    rows = pl.BlockSpec((128, n), lambda i: (i, 0))
+    product = pl.pallas_call(
+        kernel, jax.ShapeDtypeStruct((n, n), jnp.float32), grid=(n // 128,),
+        in_specs=[rows, pl.BlockSpec((n, n), lambda i: (0, 0))], out_specs=rows,
+    )  # fmt: skip
+    f = lambda x: product(x, x) @ x
+    like = jax.ShapeDtypeStruct((n, n), jnp.float32, sharding=NamedSharding(mesh, P()))
+    traced = jax.jit(f).trace(like)
+    found = analyse(traced.jaxpr, traced.lower().compile().as_text(), {"one": 1}, "v5e:1x1")
+    assert found.device_flops == found.flops.executed == 2 * 2 * n**3
+    assert any("What 1 kernels compute is not known" in one and "50%" in one for one in found.warnings)
