@@ -21,12 +21,14 @@ class _State(OfThread):
             normalization has the statistics of each part.
         joined: whether the batch is that of several processes, whose rows were joined along dimension 0.
         around: gives a context manager for what runs now, in which `checkpoint` runs a part of it again.
+        platform: the device type that traces are for, if that is not where their tensors are.
     """
 
     attention: Any = None
     parts = 1
     joined = False
     around: Callable[[], Any] | None = None
+    platform: str | None = None
 
     def check_batch_first(self, name: str, sequences: Any) -> None:
         """Refuse sequences of shape (T, N, E) that were joined along T.

@@ -132,6 +132,7 @@ class Compiled:
             autocast.key() if autocast.enabled else None,
             contexts.state.attention,
             contexts.state.parts,
+            contexts.state.platform,
             *signature,
         )
         progress.made("a compiled call")

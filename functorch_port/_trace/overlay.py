@@ -58,6 +58,7 @@ class Overlay:
         numbers: key of a Python number -> (value, tracer).
         twins: Storages that hold one array together with others -> the first of them. They are one input.
         env: Storage -> its current value, for those that were read or written.
+        taken_on_purpose: the first Storage read whose value was put on its device on purpose.
         written: the pre-existing Storages that were assigned, with `version` and `apart` from before.
         grads: pre-existing Tensor -> what its ``.grad`` is now, for those whose ``.grad`` was assigned.
         grad_reads: pre-existing Tensor -> its ``.grad`` before the trace, for those whose ``.grad`` was read first.
@@ -111,6 +112,7 @@ class Overlay:
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
+        self.taken_on_purpose: Storage | None = None
         self.written: dict[Storage, tuple[int, int]] = {}
         self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.made: dict[int, weakref.ref[Tensor]] = {}
@@ -164,12 +166,15 @@ class Overlay:
 
     def device(self) -> Any:
         """Where the program runs: where a tensor is that was put there on purpose (JAX's rule), else where the first is
-        that it takes. None while it has taken none.
+        that it takes. None if there is none.
         """
-        cells = list(self.tracers or self.missed)
-        cell = next(
-            (cell for cell in cells if getattr(cell.held, "committed", False)), cells[0] if cells else None
-        )
+        cell = self.taken_on_purpose
+        if cell is None and self.env:
+            cell = next(iter(self.env))
+        elif cell is None:  # it has taken none yet: any of those that it might
+            cells = list(self.tracers or self.missed)
+            there = (cell for cell in cells if getattr(cell.held, "committed", False))
+            cell = next(there, cells[0] if cells else None)
         sharding = None if cell is None else sharding_of(cell)
         if sharding is not None:  # it may be kept on the hosts
             return device_of(sharding)
@@ -186,6 +191,8 @@ class Overlay:
                 self.missed.append(cell)
             return cell.array()
         self.env[cell] = tracer
+        if self.taken_on_purpose is None and getattr(cell.held, "committed", False):
+            self.taken_on_purpose = cell
         return tracer
 
     def write(self, cell: Storage, value: Any) -> None:
