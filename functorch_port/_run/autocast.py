@@ -154,6 +154,12 @@ def platform() -> str | None:
     return contexts.state.platform or (tracing.overlay.device() or get_default_device()).type
 
 
+def lower_type(own: Any, kind: str) -> Any:
+    """What autocast makes of a dtype, on devices of a type, for an operation that it runs in lower precision."""
+    on, lower = state.settings.get(kind, (False, None))
+    return lower if on and own.is_floating_point and own is not dtypes.float64 else own
+
+
 def _items(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) else (value,)
 

@@ -129,6 +129,7 @@ class Compiled:
             _grad.inference,
             dtypes._default,
             config.key,
+            config.kernels,
             autocast.key() if autocast.enabled else None,
             contexts.state.attention,
             contexts.state.parts,

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._array import tracing
 from .._array.storage import Storage
-from .._base import contexts
+from .._base import config, contexts
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
 from .._run import autocast
@@ -76,7 +76,7 @@ class Functionalized:
     def _pure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Pure, list[Any]]:
         """What was traced for such arguments, and their leaves in its order."""
         leaves, tree = flatten_call(args, kwargs)
-        modes = autocast.key(), contexts.state.platform
+        modes = autocast.key(), contexts.state.platform, config.key, config.kernels
         key = (tree, modes, *map(_signature, leaves))
         pure = self._programs.get(key)
         if pure is None and any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):

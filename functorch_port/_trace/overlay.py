@@ -58,6 +58,7 @@ class Overlay:
         numbers: key of a Python number -> (value, tracer).
         twins: Storages that hold one array together with others -> the first of them. They are one input.
         env: Storage -> its current value, for those that were read or written.
+        kernels: whether it may have kernels that XLA cannot split over devices.
         taken_on_purpose: the first Storage read whose value was put on its device on purpose.
         written: the pre-existing Storages that were assigned, with `version` and `apart` from before.
         grads: pre-existing Tensor -> what its ``.grad`` is now, for those whose ``.grad`` was assigned.
@@ -113,6 +114,7 @@ class Overlay:
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
         self.taken_on_purpose: Storage | None = None
+        self.kernels = True
         self.written: dict[Storage, tuple[int, int]] = {}
         self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.made: dict[int, weakref.ref[Tensor]] = {}
@@ -191,8 +193,10 @@ class Overlay:
                 self.missed.append(cell)
             return cell.array()
         self.env[cell] = tracer
-        if self.taken_on_purpose is None and getattr(cell.held, "committed", False):
-            self.taken_on_purpose = cell
+        if getattr(cell.held, "committed", False):
+            self.taken_on_purpose = self.taken_on_purpose or cell
+            sharding = sharding_of(cell)
+            self.kernels = self.kernels and (sharding is None or len(sharding.device_set) == 1)
         return tracer
 
     def write(self, cell: Storage, value: Any) -> None:

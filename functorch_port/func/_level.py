@@ -188,6 +188,13 @@ class Level:
         """As `differentiated_forward`, of this level and those around it."""
         return differentiated_forward()
 
+    @property
+    def kernels(self) -> bool:
+        """As `Overlay.kernels`; a kernel has no forward derivative, and is not mapped."""
+        if self.mapped is not None or self.mode == "forward":
+            return False
+        return self.outer is None or self.outer.kernels
+
     # ------------------------------------------------------- Storage's hooks
 
     def device(self) -> Any:
