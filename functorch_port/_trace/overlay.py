@@ -74,6 +74,7 @@ class Overlay:
         reads: what the function reads besides tensors.
         local: whether the program stays in this process, so that it may use lowerings of our own.
         checks: what the program is to check of values; None if it checks nothing.
+        xla: options for the compiler of the program.
         symbols: of sizes that the program does not know; None if it knows all.
         rebinds: whether tensors may get another Storage, which a program of values alone cannot say.
         data: pre-existing tensors that got one -> the Storage, the view and the base from before.
@@ -105,6 +106,7 @@ class Overlay:
         self.holders = set(find(several, (*olds, passed, *arguments), known=tensors))
         self.reads: Any = None
         self.symbols: Symbols | None = None
+        self.xla: dict[str, Any] | None = None
         self.across: Any = None
         #: what JAX traces while the function runs, unless that calls a transform of JAX itself (see `_base.inside`)
         self.top: Any = None

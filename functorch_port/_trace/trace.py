@@ -57,6 +57,7 @@ def trace(
     begun: list[Overlay] | None = None,
     checks: bool = False,
     sizes: Sizes | None = None,
+    xla: dict[str, Any] | None = None,
 ) -> tuple[Program, FirstCall, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
@@ -64,7 +65,8 @@ def trace(
 
     With ``join`` the program counts an optimizer's steps once where parameters have the same count, and has the state
     of small parameters joined (see `_array.joint`). With ``checks`` it makes the checks of values that eager mode
-    makes (see `checking`). With ``sizes`` it serves all calls in whose arguments those are within limits.
+    makes (see `checking`). With ``sizes`` it serves all calls in whose arguments those are within limits. ``xla`` has
+    options for its compiler.
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. ``begun`` gets what
     can put it back later. Only one thread at a time traces: a trace takes in all state, and puts numbers of its own in
     place of the optimizers'. So ``fn`` must not wait for a thread that needs `tracing.turn`.
@@ -75,7 +77,9 @@ def trace(
     with tracing.turn, collector.stopped():
         try:
             with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
-                return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks, sizes)
+                return _trace(
+                    fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks, sizes, xla
+                )
         except BaseException:  # it may have come while a part of the trace was ending
             modes.put_back(before)
             plain_math()
@@ -96,6 +100,7 @@ def _trace(
     begun: list[Overlay],
     checks: bool,
     sizes: Sizes | None,
+    xla: dict[str, Any] | None,
 ) -> tuple[Program, FirstCall, Overlay]:
     cells, optimizers = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
@@ -107,7 +112,7 @@ def _trace(
         overlay = Overlay(rng, watched, (leaves, call_leaves), local=join, checks=checks)
         overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)
         begun.append(overlay)
-        overlay.twins = twins
+        overlay.twins, overlay.xla = twins, xla
         try:
             program, first = _trace_once(
                 fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads, sizes
