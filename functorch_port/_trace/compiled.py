@@ -136,6 +136,7 @@ class Compiled:
             autocast.key() if autocast.enabled else None,
             contexts.state.attention,
             contexts.state.parts,
+            contexts.state.split,
             contexts.state.platform,
             *signature,
         )

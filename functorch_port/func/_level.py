@@ -189,11 +189,16 @@ class Level:
         return differentiated_forward()
 
     @property
-    def kernels(self) -> bool:
-        """As `Overlay.kernels`; a kernel has no forward derivative, and is not mapped."""
+    def is_reverse(self) -> bool:
+        """Whether neither this level nor one around it maps, or differentiates forward, which a kernel cannot."""
         if self.mapped is not None or self.mode == "forward":
             return False
-        return self.outer is None or self.outer.kernels
+        return not isinstance(self.outer, Level) or self.outer.is_reverse
+
+    @property
+    def kernels(self) -> bool:
+        """As `Overlay.kernels`."""
+        return self.is_reverse and (self.outer is None or self.outer.kernels)
 
     # ------------------------------------------------------- Storage's hooks
 

@@ -9,21 +9,62 @@ https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 
 from .._base import config, device
 from .._base.dtypes import bfloat16, float16
+from .._base.meshes import within
 
-__all__ = ["kernel_for", "way"]
+__all__ = ["Kernel", "flash", "kernel_for"]
 
 #: rows or columns of the scores that a TPU has at a time, of which the first that divides the length is taken
 _BLOCKS = (512, 256, 128)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A platform's kernel, and how the devices of a mesh share the work.
+
+    Attributes:
+        mesh: None for one device.
+        batch: the axes that split the batch.
+        heads: those that split the heads.
+    """
+
+    platform: str
+    mesh: Any = None
+    batch: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+
+    def over(
+        self, mesh: Any, axes: tuple[str, ...], query: tuple[int, ...], key: tuple[int, ...]
+    ) -> Kernel | None:
+        """The same on a mesh whose ``axes`` split the batch: the others split the heads, if they can."""
+        if len(query) != 4 or query[0] % math.prod(mesh.shape[axis] for axis in axes):
+            return None
+        others = tuple([axis for axis in mesh.axis_names if axis not in axes and mesh.shape[axis] > 1])
+        count = math.prod(mesh.shape[axis] for axis in others)
+        return Kernel(self.platform, mesh, axes, others if query[1] % count == 0 == key[1] % count else ())
+
+    def way(self, is_causal: bool, scale: float) -> Callable[[Any, Any, Any], Any]:
+        """What computes attention of queries, keys and values, which have as many heads, on the platform."""
+        how = {"tpu": flash, "cuda": cudnn}[self.platform]
+        run = lambda query, key, value: how(query, key, value, is_causal, float(scale))
+        if self.mesh is None:
+            return run
+        spec = PartitionSpec(self.batch or None, self.heads or None)
+        return jax.shard_map(
+            run, mesh=within(self.mesh), in_specs=(spec,) * 3, out_specs=spec, check_vma=False
+        )
 
 
 def kernel_for(
@@ -34,8 +75,8 @@ def kernel_for(
     value: tuple[Any, ...],
     is_causal: bool,
     enable_gqa: bool,
-) -> str | None:
-    """The platform, if it has a kernel for tensors of these shapes, without mask and dropout; else None."""
+) -> Kernel | None:
+    """The platform's kernel for tensors of these shapes, without mask and dropout, on one device; None without one."""
     (*batch, length, size), (*others, count, _) = query, key
     known = all(type(n) is int and n for n in (*query, *key))
     if not known or key != value or key[-1] != size or (is_causal and length != count):
@@ -45,7 +86,7 @@ def kernel_for(
         if not grouped:
             return None
     suits = {"tpu": _suits_tpu, "cuda": _suits_gpu}.get(platform)
-    return platform if suits is not None and suits(dtype, length, count, size) else None
+    return Kernel(platform) if suits is not None and suits(dtype, length, count, size) else None
 
 
 def _suits_tpu(dtype: Any, length: int, count: int, size: int) -> bool:
@@ -57,12 +98,6 @@ def _suits_gpu(dtype: Any, length: int, count: int, size: int) -> bool:
     fits = length % 2 == 0 and count % 2 == 0 and size % 8 == 0 and size <= 128
     # JAX asks the GPU's cuDNN for its version while it traces
     return "cudnn" in config.kernels and dtype in (bfloat16, float16) and fits and device.platform() == "gpu"
-
-
-def way(platform: str, is_causal: bool, scale: float) -> Callable[[Any, Any, Any], Any]:
-    """What computes attention of queries, keys and values on a platform."""
-    how = {"tpu": flash, "cuda": cudnn}[platform]
-    return lambda query, key, value: how(query, key, value, is_causal, float(scale))
 
 
 @contextmanager

@@ -105,11 +105,11 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    kernel: str | None = None,
+    kernel: Any = None,
 ):
     """``softmax(query @ key.T * scale) @ value``; a query whose keys are all masked gives zeros.
 
-    ``kernel`` is the platform that has one for such arguments (see `_fused_attention`), if the program is for it.
+    ``kernel``: that of the devices which the program is for, if they have one for such arguments (`_fused_attention`).
     """
     _check(query, key, value, attn_mask, is_causal)
     result = query.dtype
@@ -130,9 +130,7 @@ def scaled_dot_product_attention(
 
     if kernel is None:
         return plain(query, key, value)
-    from ._fused_attention import way
-
-    fused = {kernel: way(kernel, is_causal, scale)}
+    fused = {kernel.platform: kernel.way(is_causal, scale)}
     return by_platform(query, key, value, default=plain, **fused)
 
 

@@ -11,7 +11,7 @@ from jax.experimental.pallas import tpu as pltpu
 import functorch_port as ft
 from functorch_port._base.jaxprs import operations
 from functorch_port.nn.attention import SDPBackend, sdpa_kernel
-from functorch_port.ops._fused_attention import flash, kernel_for
+from functorch_port.ops._fused_attention import Kernel, flash, kernel_for
 
 F = ft.nn.functional
 attention = F.scaled_dot_product_attention
@@ -102,6 +102,17 @@ def test_where_it_is_used():
     ],
 )
 def test_shapes(query, key, value, causal, gqa, fits):
-    assert (kernel_for("tpu", ft.bfloat16, query, key, value, causal, gqa) == "tpu") == fits
+    assert (kernel_for("tpu", ft.bfloat16, query, key, value, causal, gqa) == Kernel("tpu")) == fits
     assert kernel_for("cpu", ft.bfloat16, query, key, value, causal, gqa) is None
     assert kernel_for("cuda", ft.bfloat16, query, key, value, causal, gqa) is None  # no GPU to ask
+
+
+def test_over_a_mesh():
+    """The axes of the batch, and for the heads the others."""
+    mesh = jax.sharding.AbstractMesh((2, 4, 1), ("dp", "tp", "one"))
+    kernel, shape = Kernel("tpu"), (4, 8, 256, 64)
+    assert kernel.over(mesh, ("dp",), shape, shape) == Kernel("tpu", mesh, ("dp",), ("tp",))
+    assert kernel.over(mesh, ("dp", "tp"), shape, shape) is None  # four rows for eight devices
+    assert kernel.over(mesh, ("dp",), shape, (4, 2, 256, 64)) == Kernel("tpu", mesh, ("dp",), ())
+    assert kernel.over(mesh, (), shape, shape) == Kernel("tpu", mesh, (), ("tp",))
+    assert kernel.over(mesh, ("dp",), shape[1:], shape[1:]) is None

@@ -14,7 +14,7 @@ from ..._run.bind import function
 from ..._tensor.creation import zeros, zeros_like
 from ..._tensor.tensor import Tensor, wrap
 from ...ops._common import broadcast_shapes
-from ...ops._fused_attention import kernel_for
+from ...ops._fused_attention import Kernel, kernel_for
 from ...ops.random import dropout_mask
 from ._activation import softmax
 from ._causal_bias import CausalBias, CausalVariant
@@ -110,19 +110,24 @@ def scaled_dot_product_attention(
     )
 
 
-def _kernel(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, enable_gqa: bool) -> str | None:
-    """The platform that the program is for, if that has a kernel for such tensors."""
+def _kernel(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, enable_gqa: bool) -> Kernel | None:
+    """The kernel that the devices have which the program is for; None without one for such tensors."""
     kind = autocast.platform() or query.device.type
     types = {autocast.lower_type(t.dtype, kind) for t in (query, key, value)}
     if len(types) > 1 or min(query.ndim, key.ndim, value.ndim) < 2:
         return None
     shapes = (tuple(query.shape), tuple(key.shape), tuple(value.shape))
     found = kernel_for(kind, types.pop(), *shapes, is_causal, enable_gqa)
-    return None if found is None or _is_split(query, key, value) else found
+    if found is None or not _is_several(query, key, value):
+        return found
+    # XLA splits no kernel over devices: it must be known how the batch is split
+    is_mapped = tracing.overlay and tracing.overlay.transforms and not tracing.overlay.is_reverse
+    split = contexts.state.split
+    return None if split is None or is_mapped else found.over(*split, *shapes[:2])
 
 
-def _is_split(*tensors: Tensor) -> bool:
-    """Whether a program of these is for several devices, over which XLA splits no kernel, or a transform maps them."""
+def _is_several(*tensors: Tensor) -> bool:
+    """Whether a program of these is for several devices, or a transform maps it."""
     if tracing.overlay:
         return not tracing.overlay.kernels
     return any(len(getattr(getattr(t._look(), "sharding", None), "device_set", ())) > 1 for t in tensors)

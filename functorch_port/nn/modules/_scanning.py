@@ -122,7 +122,9 @@ def check_layers(layers: list[Module], what: str = "ScanStack") -> None:
     for i, layer in enumerate(layers[1:], 1):
         different = _difference(first, layer)
         if different:
-            raise ValueError(f"{what}: layer {i} differs from layer 0 in its {different}; use a Sequential")
+            raise ValueError(
+                f"{what}: layer {i} differs from layer 0 in its {different}; use a Sequential or a loop, without scan"
+            )
 
 
 def _difference(first: Module, other: Module) -> str | None:
