@@ -357,7 +357,7 @@ def _learner(model: Model, tx: Any, x: jax.Array, y: jax.Array) -> Setup:
         state, loss = step(state, x, y)
         return state, loss
 
-    return Setup([], train, lambda: infer(*kept, x))
+    return Setup([], train, lambda: infer(*kept, x), (step.__wrapped__, state, x, y))
 
 
 def _gan(real: jax.Array, noise: jax.Array, tx: Any) -> Setup:
@@ -393,7 +393,7 @@ def _gan(real: jax.Array, noise: jax.Array, tx: Any) -> Setup:
         state, loss = step(state, real, noise)
         return state, loss
 
-    return Setup([], train, lambda: infer(*kept, noise))
+    return Setup([], train, lambda: infer(*kept, noise), (step.__wrapped__, state, real, noise))
 
 
 def _plain(program: handwritten.Program, x: jax.Array, y: jax.Array) -> Setup:
@@ -406,7 +406,7 @@ def _plain(program: handwritten.Program, x: jax.Array, y: jax.Array) -> Setup:
         return state, loss
 
     infer = jax.jit(program.infer)
-    return Setup([], train, lambda: infer(program.state, x))
+    return Setup([], train, lambda: infer(program.state, x), (program.step, program.state, x, y))
 
 
 MODELS: dict[str, Callable[[], Any]] = {

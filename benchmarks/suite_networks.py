@@ -20,11 +20,13 @@ class Setup(NamedTuple):
         modules: what the training step changes, to wait for.
         train: one training step; returns a loss.
         infer: one pass without gradients.
+        program: of one written in JAX: the step as a pure function that gets its state first, and its arguments.
     """
 
     modules: Sequence[Any]
     train: Callable[[], Any]
     infer: Callable[[], Any]
+    program: tuple[Any, ...] = ()
 
 
 class Job(NamedTuple):

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 #: processes that share the modules: examples may change what is global
 PARTS = 3
 #: guides whose Python is one program, in the order of the page
-GUIDES = ("tour", "from_pytorch", "from_jax", "data", "crosscheck_guide")
+GUIDES = ("tour", "from_pytorch", "from_jax", "data", "crosscheck_guide", "tpu")
 
 
 def modules() -> list[str]:

@@ -57,7 +57,16 @@ def precision(request):
 
 
 def test_every_example_is_in_the_table():
-    apart = {"both", "digits_cnn", "gpt_pod", "language_models", "plan_gpt", "resume", "trainer", "tutorial_style"}
+    apart = {
+        "both",
+        "digits_cnn",
+        "gpt_pod",
+        "language_models",
+        "plan_gpt",
+        "resume",
+        "trainer",
+        "tutorial_style",
+    }
     assert set(EXAMPLES) == set(TINY) == {path.stem for path in FOLDER.glob("*.py")} - apart
 
 

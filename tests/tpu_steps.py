@@ -1,6 +1,7 @@
 """Compiles training steps for a TPU that is not there, ours and hand-written, and prints what they cost as JSON.
 
-A process of its own: the TPU compiler wants its environment set before JAX starts. `test_tpu.py` runs it.
+A process of its own: the TPU compiler wants its environment set before JAX starts. `test_tpu.py` runs it, without
+arguments, with the name of a model of the suite, or with ``attention`` and a length.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import handwritten
 import networks
+import suite_jax
+import suite_networks
 
 import functorch_port as torch
+from functorch_port._base import flops
+from functorch_port.nn.attention import SDPBackend, sdpa_kernel
 
 SIZES = (784, 512, 512, 10)
 LIBRARY = networks.library("functorch_port")
@@ -85,15 +90,66 @@ def by_hand(program: handwritten.Program, shape: tuple[int, ...], place: NamedSh
     return costs(jitted.lower(state, x, y))
 
 
+def of_suite(name: str, place: NamedSharding) -> dict[str, Any]:
+    """The training step of a model of the suite, ours and by hand. ``products`` counts what is in loops, too."""
+    made = []
+
+    def wrap(step: Any) -> Any:
+        made.append(torch.compile(step, keep_grads=False))
+        return made[-1]
+
+    with torch.compiler.for_platform("tpu"):
+        suite_networks.JOBS[name].set_up(LIBRARY, wrap).train()
+    (program,) = made[0].programs()
+    plain, *given = suite_jax.set_up(name).program
+    described = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), given)
+    jitted = jax.jit(plain, donate_argnums=0, in_shardings=place, out_shardings=place)
+    found = costs(program.executable.lower(in_shardings=place, out_shardings=place))
+    hand = costs(jitted.lower(*described))
+    found["products"] = flops.by_scope(program.executable.jaxpr).total()
+    hand["products"] = flops.by_scope(jax.make_jaxpr(plain)(*described)).total()
+    return {"ours": found, "by hand": hand}
+
+
+def of_attention(length: int, place: NamedSharding) -> dict[str, Any]:
+    """Causal attention in bfloat16 and its derivative: by the kernel, and without."""
+    shape = jax.ShapeDtypeStruct((2, 4, length, 64), jax.numpy.bfloat16)
+
+    def gradients(*given: Any) -> Any:
+        given = tuple(t.detach().requires_grad_() for t in given)
+        out = torch.nn.functional.scaled_dot_product_attention(*given, is_causal=True)
+        return torch.autograd.grad(out.float().square().sum(), given)
+
+    found = {}
+    for name, backends in (("kernel", list(SDPBackend)), ("plain", [SDPBackend.MATH])):
+        with torch.compiler.for_platform("tpu"), sdpa_kernel(backends):
+            pure = torch.functionalize(gradients)
+            pure.state(shape, shape, shape)
+            jitted = jax.jit(lambda *a, pure=pure: pure({}, *a)[0], in_shardings=place, out_shardings=place)
+            lowered = jitted.trace(shape, shape, shape).lower(lowering_platforms=("tpu",))
+        found[name] = costs(lowered)
+    return found
+
+
 def main() -> None:
-    """Compile the steps of both networks; matrix products as precise as plain JAX has them on a TPU."""
+    """Compile what is asked for; matrix products as precise as plain JAX has them on a TPU."""
     torch.set_float32_matmul_precision("medium")
-    place, F = sharding(), LIBRARY.F
+    place, (_, *asked) = sharding(), sys.argv
+    if not asked:
+        found = of_networks(place)
+    else:
+        found = of_attention(int(asked[1]), place) if asked[0] == "attention" else of_suite(asked[0], place)
+    print(json.dumps(found))
+
+
+def of_networks(place: NamedSharding) -> dict[str, Any]:
+    """The steps of both small networks, in several forms."""
+    F = LIBRARY.F
     cases = {
         "mlp": (lambda: networks.mlp(LIBRARY, SIZES), F.cross_entropy, (64, 784), handwritten.mlp(SIZES)),
         "cnn": (lambda: networks.cnn(LIBRARY), F.nll_loss, (64, 1, 28, 28), handwritten.cnn()),
     }
-    found = {
+    return {
         name: {
             "gradients kept": ours(make(), loss, shape, place),
             "gradients not kept": ours(make(), loss, shape, place, keep_grads=False),
@@ -102,7 +158,6 @@ def main() -> None:
         }
         for name, (make, loss, shape, plain) in cases.items()
     }
-    print(json.dumps(found))
 
 
 if __name__ == "__main__":

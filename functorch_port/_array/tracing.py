@@ -49,6 +49,8 @@ class Overlay(Protocol):
     rebinds: bool
     #: whether the program stays in this process, so that it may use lowerings of our own (see `_base.lowering`)
     local: bool
+    #: whether what is traced may have kernels that are differentiated in reverse mode alone, and that XLA cannot split
+    kernels: bool
     #: what is known of other processes, if each computes with tensors of its own; None if not
     across: Any
 

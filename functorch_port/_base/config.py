@@ -12,6 +12,7 @@ from jax import lax
 __all__ = [
     "by_our_rules",
     "get_float32_matmul_precision",
+    "kernels",
     "key",
     "matmul_precision",
     "precise",
@@ -22,6 +23,8 @@ _PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "me
 
 #: The settings that are built into compiled operations; a part of every operation's signature.
 key = "highest"
+#: names of the attention kernels that may be used: "flash" on a TPU, "cudnn" on a GPU (see `ops._fused_attention`)
+kernels = frozenset({"flash", "cudnn"})
 #: what was remembered under the present settings, to be forgotten when they change
 remembered: list[dict[Any, Any]] = []
 

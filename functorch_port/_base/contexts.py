@@ -19,14 +19,18 @@ class _State(OfThread):
         attention: what takes the place of `scaled_dot_product_attention`: a callable that compares by value.
         parts: of a batch that devices have a part of each, as under `parallel.DistributedDataParallel`: batch
             normalization has the statistics of each part.
+        split: the mesh over which a batch is split along dimension 0, and the axes; None where nobody has said.
         joined: whether the batch is that of several processes, whose rows were joined along dimension 0.
         around: gives a context manager for what runs now, in which `checkpoint` runs a part of it again.
+        platform: the device type that traces are for, if that is not where their tensors are.
     """
 
     attention: Any = None
     parts = 1
+    split: tuple[Any, tuple[str, ...]] | None = None
     joined = False
     around: Callable[[], Any] | None = None
+    platform: str | None = None
 
     def check_batch_first(self, name: str, sequences: Any) -> None:
         """Refuse sequences of shape (T, N, E) that were joined along T.

@@ -79,6 +79,12 @@ VARIABLES = {
     "HOST_ELEMENTS": Variable(4096, _count, _A_COUNT, "tensors up to this size may run in numpy on a CPU"),
     "KEEP_MEMORY": Variable(True, _switch, _A_SWITCH, "the process keeps freed memory"),
     "KERNELS": Variable(True, _switch, _A_SWITCH, "llvmlite and oneDNN are used on a CPU, where installed"),
+    "KEYS": Variable(
+        "auto",
+        _one_of("auto", "threefry2x32", "rbg"),
+        "auto, threefry2x32 or rbg",
+        "JAX's generator of random numbers in compiled functions; auto: rbg on a TPU, elsewhere threefry2x32",
+    ),
     "REPLAY_AFTER": Variable(
         2, _count, _A_COUNT, "eager operations become a program after so many times; 0: never"
     ),

@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from .._array.sizes import plain_dim
-from .._base import dtypes
+from .._base import dtypes, settings
 from .._base.dtypes import dtype
 
 __all__ = ["draw", "key_data", "key_of", "split"]
@@ -23,10 +23,18 @@ __all__ = ["draw", "key_data", "key_of", "split"]
 Shape = tuple[int, ...]
 
 
+def _kind() -> str:
+    """JAX's generator that new keys are for."""
+    chosen = settings.get("KEYS")
+    if chosen != "auto":
+        return chosen  # type: ignore[no-any-return]
+    return "rbg" if jax.default_backend() == "tpu" else "threefry2x32"
+
+
 def key_data(seed: int) -> np.ndarray[Any, Any]:
-    """The data of the JAX key for a 64-bit seed: a threefry key, or an RBG key (two of them) on TPU."""
+    """The data of the JAX key for a 64-bit seed: a threefry key, or an RBG key (two of them)."""
     halves = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
-    return np.tile(halves, 2) if jax.default_backend() == "tpu" else halves
+    return np.tile(halves, 2) if _kind() == "rbg" else halves
 
 
 def split(data: Any) -> tuple[Any, jax.Array]:
@@ -38,8 +46,7 @@ def split(data: Any) -> tuple[Any, jax.Array]:
 
 def key_of(words: Any) -> jax.Array:
     """The JAX key that two random words of 32 bits give."""
-    data = jnp.asarray(words).astype(np.uint32)
-    name = "rbg" if jax.default_backend() == "tpu" else "threefry2x32"
+    data, name = jnp.asarray(words).astype(np.uint32), _kind()
     return jax.random.wrap_key_data(jnp.tile(data, 2) if name == "rbg" else data, impl=name)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from .._base import dtypes, watch
+from .._array import tracing
+from .._base import contexts, dtypes, watch
+from .._base.device import get_default_device
 from .._tensor.tensor import Tensor
 
 __all__ = ["cast_inputs", "enabled", "key", "state"]
@@ -126,7 +128,7 @@ def cast_inputs(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of operation ``name`` with their tensors in the type that autocast wants for it."""
     tensors = [t for a in (*args, *kwargs.values()) for t in _items(a) if isinstance(t, Tensor)]
-    kind = tensors[0].device.type if tensors else ""
+    kind = platform() or (tensors[0].device.type if tensors else "")
     settings = state.settings
     if kind not in settings or not settings[kind][0]:
         return args, kwargs
@@ -145,6 +147,19 @@ def cast_inputs(
     return tuple(_cast(a, target, kind) for a in args), {k: _cast(v, target, kind) for k, v in kwargs.items()}
 
 
+def platform() -> str | None:
+    """The device type that a trace is for: its program has all tensors there. None where nothing is traced."""
+    if not tracing.overlay:
+        return None
+    return contexts.state.platform or (tracing.overlay.device() or get_default_device()).type
+
+
+def lower_type(own: Any, kind: str) -> Any:
+    """What autocast makes of a dtype, on devices of a type, for an operation that it runs in lower precision."""
+    on, lower = state.settings.get(kind, (False, None))
+    return lower if on and own.is_floating_point and own is not dtypes.float64 else own
+
+
 def _items(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) else (value,)
 
@@ -157,8 +172,13 @@ def _widest(tensors: list[Tensor], lower: Any) -> Any:
 def _cast(value: Any, target: Any, kind: str) -> Any:
     if isinstance(value, Tensor):
         own = value.dtype
-        eligible = own.is_floating_point and own is not dtypes.float64 and value.device.type == kind
+        eligible = own.is_floating_point and own is not dtypes.float64 and is_on(value, kind)
         return value.to(target) if eligible and own is not target else value  # type: ignore[attr-defined]
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(v, target, kind) for v in value)
     return value
+
+
+def is_on(tensor: Tensor, kind: str) -> bool:
+    """Whether what a tensor goes into is computed on devices of this type."""
+    return (platform() or tensor.device.type) == kind

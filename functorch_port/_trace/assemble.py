@@ -127,7 +127,7 @@ def assemble(
         rows = rows.moved(sources.positions(), len(drawn), kept)
     if whole is not None:
         whole = whole.moved(sources.positions(), len(drawn), kept)
-    executable = _executable(draft, closed, sources, drawn, kept, places, rows, whole)
+    executable = _executable(draft, closed, sources, drawn, kept, places, rows, whole, overlay.xla)
     targets = [tensor for tensor, _ in unread]
     if unread and keep_grads:
         _leave_pending(draft, executable, targets, sources, needed)
@@ -452,6 +452,7 @@ def _executable(
     places: dict[int, Any],
     rows: Rows | None,
     whole: Whole | None,
+    xla: dict[str, Any] | None,
 ) -> Executable:
     order, donated = sources.positions(), sources.of("donated")
     total = len(closed.jaxpr.invars)
@@ -510,7 +511,7 @@ def _executable(
             jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=sharding)
             for a, sharding in zip_longest((*avals, *(jax.typeof(consts[k]) for k in drawn)), shardings)
         ],
-        lowering.compiler_options(closed.jaxpr),
+        xla,
         not draft.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals)),
         None if rows is None else rows.shardings,
     )

@@ -20,7 +20,7 @@ from .._array.donation import on_one_cpu
 from .._array.refusal import Check, unknown
 from .._array.storage import Storage
 from .._array.value import Twin
-from .._base import device, settings
+from .._base import contexts, device, settings
 from .._base.jaxprs import operations, pruned, uses
 from .._base.sizes import is_symbolic_dim
 from .._base.tuning import tuning
@@ -38,7 +38,7 @@ def are_on(wanted: bool | None) -> bool:
     if wanted is not None:
         return wanted
     setting = settings.get("CHECKS")
-    return device.platform() == "cpu" if setting is None else setting
+    return (contexts.state.platform or device.platform()) == "cpu" if setting is None else setting
 
 
 class Before:

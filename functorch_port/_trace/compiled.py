@@ -30,6 +30,7 @@ from .effects import FirstCall
 from .ends import told
 from .inputs import Stale
 from .names import variables_cells
+from .options import read
 from .overlay import Overlay
 from .program import Program, Unclear
 from .sizes import Changing, Sizes, argument_names
@@ -88,10 +89,12 @@ class Compiled:
         checks: bool | None = None,
         dynamic: bool | None = None,
         buckets: Sequence[int] | None = None,
+        xla: dict[str, Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
-        self._options = (rng, keep_grads, checks, dynamic, buckets)
+        self._options = (rng, keep_grads, checks, dynamic, buckets, xla)
+        self._xla = xla
         #: by the places where tensors stand in for others, what takes these as arguments
         self._standing: Bounded[Any, Compiled] = Bounded(tuning.cached_programs)
         self._rng = rng
@@ -138,9 +141,12 @@ class Compiled:
             _grad.inference,
             dtypes._default,
             config.key,
+            config.kernels,
             autocast.key() if autocast.enabled else None,
             contexts.state.attention,
             contexts.state.parts,
+            contexts.state.split,
+            contexts.state.platform,
             *signature,
         )
         progress.made("a compiled call")
@@ -343,7 +349,15 @@ class Compiled:
         numbers = [place for place in self._lifted.values() if plain_number(place.get())]
         try:
             return trace(
-                self._fn, leaves, tree, *options, lifted=numbers, begun=begun, checks=checks, sizes=sizes
+                self._fn,
+                leaves,
+                tree,
+                *options,
+                lifted=numbers,
+                begun=begun,
+                checks=checks,
+                sizes=sizes,
+                xla=self._xla,
             )
         except Exception:
             if not self._lifted or sizes is not None:
@@ -351,7 +365,7 @@ class Compiled:
             _take_back(begun)
             begun.clear()
             self._lifted, self._may_lift = {}, False
-            return trace(self._fn, leaves, tree, *options, begun=begun, checks=checks)
+            return trace(self._fn, leaves, tree, *options, begun=begun, checks=checks, xla=self._xla)
 
     def _warn_of(self, what: str) -> None:
         """Warn once when the same thing causes trace after trace."""
@@ -596,7 +610,14 @@ def compile(
             sizes that were marked by ``torch._dynamo.mark_dynamic``. False: none; each shape has a program.
         buckets: sizes to pad to. Larger ones, and all without it, are padded to powers of two.
         disable: return the function as it is.
-        fullgraph, backend, mode, options: accepted for PyTorch's sake.
+        options: of XLA, as ``{"xla_tpu_scoped_vmem_limit_kib": 65536}``; the names start with ``xla_``. Of PyTorch's
+            ``"fallback_random"`` means ``rng="torch"``, and those that only say how to be fast have no effect
+            (``"epilogue_fusion"``, ``"max_autotune"``, ``"shape_padding"``, ``"triton.cudagraphs"``).
+        mode: one of PyTorch's, without effect.
+        fullgraph, backend: accepted for PyTorch's sake.
+
+    Raises:
+        RuntimeError: for an unknown mode or option; at the first call, for an option that XLA does not know.
 
     Example:
         >>> import functorch_port as torch
@@ -614,8 +635,9 @@ def compile(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """
+    xla, asked = read(mode, options)
     if rng is None:
-        rng = settings.get("RNG")
+        rng = asked or settings.get("RNG")
     if rng not in ("jax", "torch"):
         raise ValueError(f'rng must be "jax" or "torch", got {rng!r}')
     if model is None:
@@ -623,6 +645,7 @@ def compile(
             compile,
             dynamic=dynamic,
             disable=disable,
+            options=xla,
             rng=rng,
             keep_grads=keep_grads,
             checks=checks,
@@ -632,4 +655,6 @@ def compile(
         return model
     kind = kind_of(model)
     make = Compiled if kind is None or kind.compiled is None else kind.compiled
-    return make(model, rng=rng, keep_grads=keep_grads, checks=checks, dynamic=dynamic, buckets=buckets)
+    return make(
+        model, rng=rng, keep_grads=keep_grads, checks=checks, dynamic=dynamic, buckets=buckets, xla=xla
+    )

@@ -24,7 +24,8 @@ class Executable:
         jaxpr: what it computes.
         donated: where the inputs come from that it overwrites.
         input_avals: shapes and dtypes of all inputs.
-        compiler_options: for `jax.jit`.
+        xla: the options that the user gave.
+        compiler_options: for `jax.jit`, those among them.
         is_narrow: whether nothing has 64 bits: then a call does without the context for that, a tenth of a small one's
             time.
         shardings: of the outputs, where XLA is not to choose them.
@@ -39,12 +40,13 @@ class Executable:
         jaxpr: Any,
         donated: Sequence[Any],
         input_avals: Sequence[Any],
-        compiler_options: dict[str, Any] | None,
+        xla: dict[str, Any] | None,
         is_narrow: bool,
         shardings: Sequence[Any] | None = None,
     ) -> None:
         self.pure, self.jaxpr, self.donated, self.input_avals = pure, jaxpr, donated, input_avals
-        self.compiler_options, self.is_narrow = compiler_options, is_narrow
+        self.xla, self.is_narrow = xla, is_narrow
+        self.compiler_options = _options(jaxpr, xla)
         self.call = self.donating(jit, 0, **({} if shardings is None else {"out_shardings": shardings}))
         self.jit: Any = self.call.jit
         self.count = len(donated)
@@ -52,13 +54,17 @@ class Executable:
 
     def donating(self, fn: Callable[..., Any], *given: int, **how: Any) -> Donating:
         """A function that computes this or a part of it, compiled; ``how`` for `jax.jit`."""
-        jaxpr, now = self.jaxpr, self.compiler_options  # it does not hold the Executable, which holds it
+        jaxpr, xla, now = (
+            self.jaxpr,
+            self.xla,
+            self.compiler_options,
+        )  # it does not hold the Executable, which holds it
 
         def compiled(options: dict[str, Any] | None) -> Any:
             return jax.jit(fn, donate_argnums=given, compiler_options=options, **how)
 
         def often() -> Any:
-            options = lowering.compiler_options(jaxpr.jaxpr, often=True)
+            options = _options(jaxpr, xla, often=True)
             return None if options == now else compiled(options)
 
         return Donating(compiled(now), given, often)
@@ -86,5 +92,12 @@ class Executable:
                 traced = self.jit.trace(*self.avals())
             else:
                 avals = jax.tree.map(lambda a: a.update(sharding=None), self.avals())  # not those of here
-                traced = jax.jit(self.pure, donate_argnums=0, **options).trace(*avals)
+                jitted = jax.jit(self.pure, donate_argnums=0, compiler_options=self.xla, **options)
+                traced = jitted.trace(*avals)
             return traced.lower(lowering_platforms=platforms)
+
+
+def _options(jaxpr: Any, xla: dict[str, Any] | None, often: bool = False) -> dict[str, Any] | None:
+    """What `jax.jit` is told: what a platform has to say of the program, and the user, who has the last word."""
+    own = lowering.compiler_options(jaxpr.jaxpr, often)
+    return own if xla is None else {**(own or {}), **xla}

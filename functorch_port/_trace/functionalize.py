@@ -11,8 +11,10 @@ import numpy as np
 
 from .._array import tracing
 from .._array.storage import Storage
+from .._base import config, contexts
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
+from .._run import autocast
 from .._tensor.overriding import is_overriding
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import Structure, flatten_call, flatten_up_to, unflatten
@@ -74,12 +76,13 @@ class Functionalized:
     def _pure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Pure, list[Any]]:
         """What was traced for such arguments, and their leaves in its order."""
         leaves, tree = flatten_call(args, kwargs)
-        key = (tree, *map(_signature, leaves))
+        modes = autocast.key(), contexts.state.platform, config.key, config.kernels
+        key = (tree, modes, *map(_signature, leaves))
         pure = self._programs.get(key)
         if pure is None and any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            for (known, *signature), other in self._programs.items():
+            for (known, under, *signature), other in self._programs.items():
                 found = flatten_up_to(known, (args, kwargs))  # JAX has sorted the keys of dicts
-                if found is not None and signature == [*map(_signature, found)]:
+                if found is not None and under == modes and signature == [*map(_signature, found)]:
                     return other, found
         if pure is None or not pure.program.guards.values.match():
             pure = self._programs[key] = Pure(self._fn, leaves, tree, self._rng)

@@ -63,6 +63,8 @@ class Overlay:
         numbers: key of a Python number -> (value, tracer).
         twins: Storages that hold one array together with others -> the first of them. They are one input.
         env: Storage -> its current value, for those that were read or written.
+        kernels: whether it may have kernels that XLA cannot split over devices.
+        taken_on_purpose: the first Storage read whose value was put on its device on purpose.
         written: the pre-existing Storages that were assigned, with `version` and `apart` from before.
         grads: pre-existing Tensor -> what its ``.grad`` is now, for those whose ``.grad`` was assigned.
         grad_reads: pre-existing Tensor -> its ``.grad`` before the trace, for those whose ``.grad`` was read first.
@@ -78,6 +80,7 @@ class Overlay:
         local: whether the program stays in this process, so that it may use lowerings of our own.
         checks: what the program is to check of values; None if it checks nothing.
         described: the device that the program is for, if state on the meta device counts as state (see `described.py`).
+        xla: options for the compiler of the program.
         symbols: of sizes that the program does not know; None if it knows all.
         rebinds: whether tensors may get another Storage, which a program of values alone cannot say.
         data: pre-existing tensors that got one -> the Storage, the view and the base from before.
@@ -112,6 +115,7 @@ class Overlay:
         self.holders = set(find(several, (*olds, passed, *arguments), known=tensors))
         self.reads: Any = None
         self.symbols: Symbols | None = None
+        self.xla: dict[str, Any] | None = None
         self.across: Any = None
         #: what JAX traces while the function runs, unless that calls a transform of JAX itself (see `_base.inside`)
         self.top: Any = None
@@ -120,6 +124,8 @@ class Overlay:
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
+        self.taken_on_purpose: Storage | None = None
+        self.kernels = True
         self.written: dict[Storage, tuple[int, int]] = {}
         self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.made: dict[int, weakref.ref[Tensor]] = {}
@@ -173,14 +179,17 @@ class Overlay:
 
     def device(self) -> Any:
         """Where the program runs: where a tensor is that was put there on purpose (JAX's rule), else where the first is
-        that it takes. None while it has taken none.
+        that it takes. None if there is none.
         """
         if self.described is not None:
             return self.described
-        cells = list(self.tracers or self.missed)
-        cell = next(
-            (cell for cell in cells if getattr(cell.held, "committed", False)), cells[0] if cells else None
-        )
+        cell = self.taken_on_purpose
+        if cell is None and self.env:
+            cell = next(iter(self.env))
+        elif cell is None:  # it has taken none yet: any of those that it might
+            cells = list(self.tracers or self.missed)
+            there = (cell for cell in cells if getattr(cell.held, "committed", False))
+            cell = next(there, cells[0] if cells else None)
         sharding = None if cell is None else sharding_of(cell)
         if sharding is not None:  # it may be kept on the hosts
             return device_of(sharding)
@@ -205,6 +214,10 @@ class Overlay:
                 self.missed.append(cell)
             return cell.array()
         self.env[cell] = tracer
+        if getattr(cell.held, "committed", False):
+            self.taken_on_purpose = self.taken_on_purpose or cell
+            sharding = sharding_of(cell)
+            self.kernels = self.kernels and (sharding is None or len(sharding.device_set) == 1)
         return tracer
 
     def write(self, cell: Storage, value: Any) -> None:

@@ -58,6 +58,7 @@ def trace(
     checks: bool = False,
     sizes: Sizes | None = None,
     described: Any = None,
+    xla: dict[str, Any] | None = None,
 ) -> tuple[Program, FirstCall, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
@@ -67,6 +68,7 @@ def trace(
     of small parameters joined (see `_array.joint`). With ``checks`` it makes the checks of values that eager mode
     makes (see `checking`). With ``sizes`` it serves all calls in whose arguments those are within limits. With
     ``described``, a device, the program is for that one, and what is on the meta device stands for what would be there.
+    ``xla`` has options for its compiler.
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. ``begun`` gets what
     can put it back later. Only one thread at a time traces: a trace takes in all state, and puts numbers of its own in
     place of the optimizers'. So ``fn`` must not wait for a thread that needs `tracing.turn`.
@@ -78,7 +80,19 @@ def trace(
         try:
             with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
                 return _trace(
-                    fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks, sizes, described
+                    fn,
+                    leaves,
+                    tree,
+                    rng,
+                    watched,
+                    keep_grads,
+                    join,
+                    lifted,
+                    begun,
+                    checks,
+                    sizes,
+                    described,
+                    xla,
                 )
         except BaseException:  # it may have come while a part of the trace was ending
             modes.put_back(before)
@@ -101,6 +115,7 @@ def _trace(
     checks: bool,
     sizes: Sizes | None,
     described: Any,
+    xla: dict[str, Any] | None,
 ) -> tuple[Program, FirstCall, Overlay]:
     cells, optimizers = prepare_state(join, described is not None)
     twins = _join_counts(optimizers) if join else {}
@@ -112,7 +127,7 @@ def _trace(
         overlay = Overlay(rng, watched, (leaves, call_leaves), local=join, checks=checks, described=described)
         overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)
         begun.append(overlay)
-        overlay.twins = twins
+        overlay.twins, overlay.xla = twins, xla
         try:
             program, first = _trace_once(
                 fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads, sizes

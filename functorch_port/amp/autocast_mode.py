@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .._base import dtypes
+from .._base import contexts, dtypes
 from .._base.device import device as Device
 from .._run import autocast as lists
 from .._tensor.tensor import Tensor
@@ -28,7 +28,8 @@ class autocast:
 
     Args:
         device_type: the devices whose tensors are cast: ``"cpu"``, ``"cuda"`` or ``"tpu"``. PyTorch's other types with
-            autocast are accepted, without effect.
+            autocast are accepted, without effect. In a trace all tensors count as those of the devices that the program
+            is for (see `compiler.for_platform`).
         dtype: bfloat16 or float16. Default: bfloat16 for CPU and TPU, float16 for CUDA.
         enabled: False turns autocast off within the block, also inside another one.
         cache_enabled: accepted, without effect; XLA merges the casts of a compiled program.
@@ -62,7 +63,7 @@ class autocast:
         self.device = device_type
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
-        if enabled and device_type == "cuda" and not jax_devices("cuda"):
+        if enabled and device_type == "cuda" and not _may_compute("cuda"):
             warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)
             enabled = False
         elif enabled and self.fast_dtype not in _SUPPORTED:
@@ -77,6 +78,12 @@ class autocast:
         self._before: list[tuple[bool, Any]] = []
 
     def __enter__(self) -> autocast:
+        if self._enabled and self.device == "tpu" and not _may_compute("tpu"):
+            warnings.warn(
+                "autocast('tpu') has no effect: no TPU is available. Trace a program for one under "
+                "torch.compiler.for_platform('tpu').",
+                stacklevel=2,
+            )
         self._before.append(tuple(lists.setting(self.device)))  # type: ignore[arg-type]
         lists.switch(self.device, self._enabled, self.fast_dtype)
         return self
@@ -99,6 +106,11 @@ class autocast:
                 return func(*args, **kwargs)
 
         return wrapper
+
+
+def _may_compute(kind: str) -> bool:
+    """Whether there are such devices, or what is traced now is for them."""
+    return kind in (contexts.state.platform, lists.platform()) or bool(jax_devices(kind))
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -169,7 +181,7 @@ def _cast(value: Any, device_type: str, dtype: Any) -> Any:
     if isinstance(value, Tensor):
         eligible = (
             value.is_floating_point()
-            and value.device.type == device_type
+            and lists.is_on(value, device_type)
             and value.dtype is not dtypes.float64
         )
         return value.to(dtype) if eligible else value  # type: ignore[attr-defined]

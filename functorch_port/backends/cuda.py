@@ -38,18 +38,23 @@ class _Matmul:
 
 matmul = _Matmul()
 
-# Which attention kernel runs is XLA's choice; the switches only remember.
+# "flash" and "cudnn" allow the kernels of a TPU and of a GPU; the others only remember.
 _sdp = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
+def _switch(**values: bool) -> None:
+    _sdp.update(values)
+    config.kernels = frozenset(name for name in ("flash", "cudnn") if _sdp[name])
+
+
 def flash_sdp_enabled() -> bool:
-    """The value that `enable_flash_sdp` set, without effect."""
+    """Whether attention may be computed by the flash kernel of a TPU."""
     return _sdp["flash"]
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Store the switch, without effect: XLA chooses the attention kernel."""
-    _sdp["flash"] = enabled
+    """Set whether attention may be computed by the flash kernel of a TPU."""
+    _switch(flash=enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
@@ -58,8 +63,8 @@ def mem_efficient_sdp_enabled() -> bool:
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Store the switch, without effect: XLA chooses the attention kernel."""
-    _sdp["mem_efficient"] = enabled
+    """Store the switch, without effect: there is no such kernel."""
+    _switch(mem_efficient=enabled)
 
 
 def math_sdp_enabled() -> bool:
@@ -68,18 +73,18 @@ def math_sdp_enabled() -> bool:
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Store the switch, without effect: XLA chooses the attention kernel."""
-    _sdp["math"] = enabled
+    """Store the switch, without effect: what no kernel can do is computed by XLA's operations."""
+    _switch(math=enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
-    """The value that `enable_cudnn_sdp` set, without effect."""
+    """Whether attention may be computed by cuDNN on a GPU."""
     return _sdp["cudnn"]
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Store the switch, without effect: XLA chooses the attention kernel."""
-    _sdp["cudnn"] = enabled
+    """Set whether attention may be computed by cuDNN on a GPU."""
+    _switch(cudnn=enabled)
 
 
 @contextmanager
@@ -89,10 +94,10 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
-    """Set the attention switches within a ``with`` block; without effect."""
+    """Set the attention switches within a ``with`` block."""
     before = dict(_sdp)
-    _sdp.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+    _switch(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
     try:
         yield
     finally:
-        _sdp.update(before)
+        _switch(**before)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import AbstractContextManager, ContextDecorator
 from typing import Any
 
 from .._array import tracing as _tracing
 from .._base import cache as _cache
+from .._base import contexts as _contexts
 from .._base.alive import alive
 from .._base.cache import CacheStats as CacheStats
+from .._base.device import device as _device
 from .._trace.compiled import Compiled as Compiled
 from .._trace.compiled import compile as compile
 from .._trace.functionalize import Functionalized as Functionalized
@@ -18,8 +20,8 @@ from .._trace.functionalize import functionalize as functionalize
 
 __all__ = [
     "CacheStats", "Compiled", "Functionalized", "allow_in_graph", "assume_constant_result", "cache_stats", "compile",
-    "cudagraph_mark_step_begin", "disable", "functionalize", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "reset", "set_stance", "substitute_in_graph",
+    "cudagraph_mark_step_begin", "disable", "for_platform", "functionalize", "is_compiling", "is_dynamo_compiling",
+    "is_exporting", "reset", "set_stance", "substitute_in_graph",
 ]  # fmt: skip
 
 
@@ -143,6 +145,36 @@ def is_exporting() -> bool:
 def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``fn`` unchanged: every function is part of the graph."""
     return fn
+
+
+def for_platform(device_type: str) -> AbstractContextManager[None]:
+    """Have what is traced in the block be for another type of device than this machine's, to be compiled ahead of time.
+
+    `torch.autocast` of that type then casts in the trace. Without it a trace is for the device of the tensors that it
+    takes. Each type has a program of its own. (A program that calls something special to a platform, as attention
+    does, needs no such block: that is decided when it is lowered.)
+
+    Args:
+        device_type: ``"cpu"``, ``"cuda"`` or ``"tpu"``.
+
+    Raises:
+        ValueError: for a type that JAX does not compile for.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> def product(x):
+        ...     with torch.autocast("tpu"):
+        ...         return x @ x
+        >>> with torch.compiler.for_platform("tpu"):
+        ...     torch.compiler.functionalize(product).jaxpr(torch.ones(2, 2)).out_avals
+        [ShapedArray(bfloat16[2,2])]
+    """
+    kind = _device(device_type).type
+    if kind not in ("cpu", "cuda", "tpu"):
+        raise ValueError(
+            f"compiler.for_platform: programs are for 'cpu', 'cuda' or 'tpu', got {device_type!r}"
+        )
+    return _contexts.state.having(platform=kind)
 
 
 def cudagraph_mark_step_begin() -> None:

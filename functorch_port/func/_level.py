@@ -188,6 +188,18 @@ class Level:
         """As `differentiated_forward`, of this level and those around it."""
         return differentiated_forward()
 
+    @property
+    def is_reverse(self) -> bool:
+        """Whether neither this level nor one around it maps, or differentiates forward, which a kernel cannot."""
+        if self.mapped is not None or self.mode == "forward":
+            return False
+        return not isinstance(self.outer, Level) or self.outer.is_reverse
+
+    @property
+    def kernels(self) -> bool:
+        """As `Overlay.kernels`."""
+        return self.is_reverse and (self.outer is None or self.outer.kernels)
+
     # ------------------------------------------------------- Storage's hooks
 
     def device(self) -> Any:

@@ -473,6 +473,9 @@ from .modules import (
 from .modules import (
     ZeroPad3d as ZeroPad3d,
 )
+from .modules import (
+    scan as scan,
+)
 from .parallel import DataParallel as DataParallel
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter

@@ -1,6 +1,6 @@
-"""Scaled dot product attention: two products and a softmax.
+"""Scaled dot product attention: two products and a softmax, or a kernel (`_fused_attention`).
 
-`jax.nn.dot_product_attention` is no faster on a CPU. Its form for half precision on NVIDIA GPUs was not measured.
+`jax.nn.dot_product_attention` is no faster on a CPU.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from functorch_port._base import dtypes
+from functorch_port._base.lowering import by_platform
 from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import BOOL, c_name, check_broadcast, type_name, wide
 from functorch_port.ops.products import check_matmul, product
@@ -104,11 +105,14 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    kernel: Any = None,
 ):
-    """``softmax(query @ key.T * scale) @ value``; a query whose keys are all masked gives zeros."""
+    """``softmax(query @ key.T * scale) @ value``; a query whose keys are all masked gives zeros.
+
+    ``kernel``: that of the devices which the program is for, if they have one for such arguments (`_fused_attention`).
+    """
     _check(query, key, value, attn_mask, is_causal)
     result = query.dtype
-    query, key, value = (x.astype(wide(result)) for x in (query, key, value))
     if enable_gqa:
         for x in (query, key):
             if x.ndim < 3:
@@ -118,8 +122,16 @@ def scaled_dot_product_attention(
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
     check_matmul(query, jax.eval_shape(lambda x: jnp.swapaxes(x, -1, -2), key))
-    scores = product(query * scale, key, transposed=True)
-    return attend(masked_scores(scores, attn_mask, is_causal), value, keep, dropout_p).astype(result)
+
+    def plain(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+        query, key, value = (x.astype(wide(result)) for x in (query, key, value))
+        scores = product(query * scale, key, transposed=True)
+        return attend(masked_scores(scores, attn_mask, is_causal), value, keep, dropout_p).astype(result)
+
+    if kernel is None:
+        return plain(query, key, value)
+    fused = {kernel.platform: kernel.way(is_causal, scale)}
+    return by_platform(query, key, value, default=plain, **fused)
 
 
 def _for_heads(x: jax.Array, heads: int) -> jax.Array:

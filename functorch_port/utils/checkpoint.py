@@ -204,7 +204,9 @@ class _Frame:
         self.context = context
         self.check = check
         now = contexts.state
-        self.contexts = {"parts": now.parts, "joined": now.joined, "around": now.around}
+        self.contexts = {
+            name: getattr(now, name) for name in ("parts", "split", "joined", "around", "platform")
+        }
         self.random = _Random() if preserve else None
         self.autocast = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
         self.scope = scopes.state.path, scopes.state.module

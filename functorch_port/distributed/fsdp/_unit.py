@@ -193,7 +193,11 @@ class Unit:
             since = Node(()).seq
         inside = partial(self._inside, parts)
         is_own = outer is None and self.border is None
-        in_parts = contexts.state.having(parts=parts if is_own else contexts.state.parts, around=inside)
+        in_parts = contexts.state.having(
+            parts=parts if is_own else contexts.state.parts,
+            around=inside,
+            split=(self.jax_mesh, tuple(self.data_axes) if parts > 1 else ()),
+        )
         with inside() as gathered, in_parts:
             out = call(*args, **kwargs)
         if since:

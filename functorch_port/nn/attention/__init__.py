@@ -55,7 +55,8 @@ def sdpa_kernel(
 ) -> Iterator[dict[str, Any]]:
     """Choose among PyTorch's attention kernels inside a ``with`` block.
 
-    This sets the flags of `backends.cuda` and nothing else: XLA chooses how attention is computed.
+    This sets the flags of `backends.cuda`. Without ``FLASH_ATTENTION`` a program for a TPU has no attention kernel,
+    and without ``CUDNN_ATTENTION`` one for a GPU. What no kernel can do is always computed by XLA's operations.
 
     Args:
         backends: a kernel, or a list of kernels.

@@ -6,11 +6,15 @@ import math
 import warnings
 from typing import Any
 
+from ..._array import tracing
 from ..._base import contexts
+from ..._base.device import platform
+from ..._run import autocast
 from ..._run.bind import function
 from ..._tensor.creation import zeros, zeros_like
 from ..._tensor.tensor import Tensor, wrap
 from ...ops._common import broadcast_shapes
+from ...ops._fused_attention import Kernel, kernel_for
 from ...ops.random import dropout_mask
 from ._activation import softmax
 from ._causal_bias import CausalBias, CausalVariant
@@ -89,6 +93,9 @@ def scaled_dot_product_attention(
             if dropout_p < 1
             else zeros((), dtype=query.dtype)
         )
+    kernel = None
+    if attn_mask is None and keep is None and (contexts.state.platform or platform()) != "cpu":
+        kernel = _kernel(query, key, value, is_causal, enable_gqa)
     return _attention(
         query,
         key,
@@ -99,7 +106,31 @@ def scaled_dot_product_attention(
         is_causal,
         scale,
         enable_gqa,
+        kernel,
     )
+
+
+def _kernel(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, enable_gqa: bool) -> Kernel | None:
+    """The kernel that the devices have which the program is for; None without one for such tensors."""
+    kind = autocast.platform() or query.device.type
+    types = {autocast.lower_type(t.dtype, kind) for t in (query, key, value)}
+    if len(types) > 1 or min(query.ndim, key.ndim, value.ndim) < 2:
+        return None
+    shapes = (tuple(query.shape), tuple(key.shape), tuple(value.shape))
+    found = kernel_for(kind, types.pop(), *shapes, is_causal, enable_gqa)
+    if found is None or not _is_several(query, key, value):
+        return found
+    # XLA splits no kernel over devices: it must be known how the batch is split
+    is_mapped = tracing.overlay and tracing.overlay.transforms and not tracing.overlay.is_reverse
+    split = contexts.state.split
+    return None if split is None or is_mapped else found.over(*split, *shapes[:2])
+
+
+def _is_several(*tensors: Tensor) -> bool:
+    """Whether a program of these is for several devices, or a transform maps it."""
+    if tracing.overlay:
+        return not tracing.overlay.kernels
+    return any(len(getattr(getattr(t._look(), "sharding", None), "device_set", ())) > 1 for t in tensors)
 
 
 def _heads(key: Tensor, query: Tensor, grouped: bool) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from . import module as module
 from ._scan import (
     ScanStack as ScanStack,
 )
+from ._scanning import scan as scan
 from .activation import (
     CELU as CELU,
 )

@@ -14,6 +14,7 @@ from ..._tensor.tensor import Tensor
 from .._conversion import typename
 from .._module import Module, indent
 from ..parameter import Parameter
+from ._scanning import check_remat, scan
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
@@ -100,6 +101,9 @@ class Sequential(_Numbered):
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Sequential.html
     """
 
+    #: what `scan_` was told; None where it was not called
+    scanned: Any = None
+
     def __init__(self, *args: Any) -> None:
         super().__init__()
         named = (
@@ -111,9 +115,30 @@ class Sequential(_Numbered):
             self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
+        if self.scanned is not None:
+            return scan(self._modules.values(), input, remat=self.scanned)
         for module in self._modules.values():
             input = module(input)
         return input
+
+    def scan_(self, remat: bool | str | Callable[..., Any] = False) -> Self:
+        """Have compiled functions compute the modules, which must be equal, as one `scan`; returns the module itself.
+
+        Parameters stay those of the modules, and so do the keys of ``state_dict``.
+
+        Args:
+            remat: what the backward pass computes again: False, True (all but the modules' inputs), or a policy of
+                `jax.checkpoint`, or its name.
+
+        Example:
+            >>> import functorch_port as torch
+            >>> layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(12))).scan_(remat=True)
+            >>> torch.compile(lambda x: layers(x))(torch.ones(2, 4)).shape
+            torch.Size([2, 4])
+        """
+        check_remat("scan_", remat)
+        self.scanned = remat
+        return self
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):

@@ -62,7 +62,7 @@ def _lies_anywhere(tensor: Tensor) -> bool:
 def run(module: Callable[..., Any], mesh: Mesh, axes: Sequence[str], args: Any, kwargs: Any) -> Any:
     """A module's result for a batch that is split."""
     (args, kwargs), parts = split((args, kwargs), mesh, axes)
-    with contexts.state.having(parts=parts):
+    with contexts.state.having(parts=parts, split=(mesh, tuple(axes) if parts > 1 else ())):
         return module(*args, **kwargs)
 
 
