@@ -296,6 +296,8 @@ def _notes(ready: Lowered, estimated: bool) -> list[str]:
     for one in ready.inputs:
         if one.cause == INPUTS and one.nbytes > _LARGE and ready.mesh.size > 1 and one.is_whole:
             found.append(f"{one.name} {one.text} is whole on each device: shard(x, P(...), mesh) splits it.")
+    if ready.once:
+        found.append(f"This is the first call's program. Later calls have another, as {ready.once}.")
     if estimated:
         found.append("Saved activations are an estimate by the jaxpr: as if all devices shared them equally.")
     return found
