@@ -77,7 +77,7 @@ def plan(
     name = topology or f"{where.platform}:{ready.mesh.size}"
     mesh_sizes = {str(axis): int(size) for axis, size in ready.mesh.shape.items()}
     key = cache.key_of(
-        ready.program.as_text(), ready.inputs, ready.returned, name, mesh_sizes, where.device_kind
+        ready.program.as_text(), ready.inputs, ready.returned, ready.once, name, mesh_sizes, where.device_kind
     )
     known = cache.look(key)
     if known is None:
