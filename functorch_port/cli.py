@@ -1,4 +1,4 @@
-"""The command ``functorch-port``: run PyTorch scripts on JAX, convert checkpoints, serve models, plan pods."""
+"""The command ``functorch-port``: run scripts, convert files, serve models, plan pods, compare optimizers."""
 
 from __future__ import annotations
 

@@ -69,6 +69,7 @@ class Lowered(NamedTuple):
         inputs: what it is given.
         returned: gradients that it returns.
         mesh: a `jax.sharding.Mesh`.
+        once: why it serves the first call alone; empty if it serves others, too.
     """
 
     program: Any
@@ -76,6 +77,7 @@ class Lowered(NamedTuple):
     inputs: list[Argument]
     returned: list[Argument]
     mesh: Any
+    once: str = ""
 
 
 @contextmanager
@@ -135,7 +137,7 @@ def lowered(
             inputs += [one.as_gradient(aval) for one, aval in zip(known[old], avals[old], strict=True)]
         tell("lowering")
         made = executable.lower(avals=avals)
-        return Lowered(made, executable.jaxpr, inputs, _returned(traced, known), on)
+        return Lowered(made, executable.jaxpr, inputs, _returned(traced, known), on, traced.first.why_once)
 
 
 def _mesh(compiled: Compiled, args: Sequence[Any], mesh: DeviceMesh | None, topology: str | None) -> Any:

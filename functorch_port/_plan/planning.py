@@ -77,7 +77,7 @@ def plan(
     name = topology or f"{where.platform}:{ready.mesh.size}"
     mesh_sizes = {str(axis): int(size) for axis, size in ready.mesh.shape.items()}
     key = cache.key_of(
-        ready.program.as_text(), ready.inputs, ready.returned, name, mesh_sizes, where.device_kind
+        ready.program.as_text(), ready.inputs, ready.returned, ready.once, name, mesh_sizes, where.device_kind
     )
     known = cache.look(key)
     if known is None:
@@ -296,6 +296,8 @@ def _notes(ready: Lowered, estimated: bool) -> list[str]:
     for one in ready.inputs:
         if one.cause == INPUTS and one.nbytes > _LARGE and ready.mesh.size > 1 and one.is_whole:
             found.append(f"{one.name} {one.text} is whole on each device: shard(x, P(...), mesh) splits it.")
+    if ready.once:
+        found.append(f"This is the first call's program. Later calls have another, as {ready.once}.")
     if estimated:
         found.append("Saved activations are an estimate by the jaxpr: as if all devices shared them equally.")
     return found

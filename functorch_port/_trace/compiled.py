@@ -421,13 +421,22 @@ class Compiled:
         Args:
             args, kwargs: of the call.
             where: the `device` that the program is for.
+
+        Raises:
+            NotImplementedError: sizes of arguments are marked to be numbers of the program.
         """
         leaves, tree, _ = _arguments(args, kwargs)
+        if self._changing.marked(leaves):
+            raise NotImplementedError(
+                "a call with sizes that were marked by mark_dynamic cannot be described: give tensors of the size of "
+                "the bucket, without a mark"
+            )
         begun: list[Overlay] = []
         options = (self._rng, (), self._keep_grads)
+        checks = bool(settings.get("CHECKS") if self._checks is None else self._checks)
         try:
             program, first, _ = trace(
-                self._fn, leaves, tree, *options, begun=begun, checks=bool(self._checks), described=where
+                self._fn, leaves, tree, *options, begun=begun, checks=checks, described=where
             )
             yield Described(program, leaves, first)
         finally:

@@ -160,6 +160,10 @@ class Changing:
         self.changes: Counter[Place] = Counter()
         self._traced: dict[Any, list[Any]] = {}
 
+    def marked(self, leaves: Sequence[Any]) -> bool:
+        """Whether a size of these arguments is open from the first call on."""
+        return self.dynamic is not False and any(map(_marks, leaves))
+
     def find(self, key: Key, leaves: Sequence[Any]) -> tuple[Any, Sizes | None, Loan | None]:
         """For a call: the key of its programs, the sizes that these take as numbers, and whether that is on loan.
 

@@ -149,3 +149,28 @@ def test_what_is_told_of_a_program_that_the_compiler_gave_up_on() -> None:
     assert modules["stack/stacked/1"]["activations saved"] >= 4 * 8 * 64 * 4
     assert sizes["activations saved"] == sum(value.nbytes for value in kept)
     assert planning._advice(causes).startswith("What helps most: fewer rows for each device")
+
+
+def test_a_later_call_may_need_something_else() -> None:
+    with ft.device("meta"):
+        net, x = ft.nn.Linear(32, 32), ft.ones(8, 32)
+    opt = ft.optim.SGD(
+        net.parameters(), 0.1, momentum=0.9, dampening=0.5
+    )  # makes its state in the first step
+
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        loss = net(x).sum()
+        loss.backward()
+        opt.step()
+        return loss
+
+    ready = lowered(step, [x], {}, "cpu:1", None)
+    (kept, first) = planning._notes(ready, False)
+    assert (
+        "leaves gradients behind" in kept
+        and "This is the first call's program. Later calls have another" in first
+    )
+    ft._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(NotImplementedError, match=r"marked by mark_dynamic cannot be described"):
+        lowered(step, [x], {}, "cpu:1", None)
