@@ -90,7 +90,10 @@ def planned(question: Question, tell: Callable[[str], None]) -> Plan:
         raise BadInput(f"{name}() of {file} failed:\n\n{_trace_of(error)}") from None
     step, args, kwargs = _step_of(made, name)
     try:
-        return plan(step, args, kwargs, topology=question.topology, mesh=asked.get("mesh"), tell=tell)
+        return plan(
+            step, args, kwargs, topology=question.topology, mesh=asked.get("mesh"), tokens=question.tokens,
+            price=question.price, tell=tell,
+        )  # fmt: skip
     except BadTopology as error:
         raise BadInput(str(error)) from None
     except Exception as error:

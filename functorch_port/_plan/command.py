@@ -53,10 +53,11 @@ examples
   functorch-port plan train.py:build --topology v5e:16x16
   functorch-port plan train.py:build --topology v5e:16x16 --mesh fsdp=64,tp=4 --batch 512 --dtype bf16
   functorch-port plan train.py:build --topology cpu:8       virtual devices: quick, to try a script out
-  functorch-port plan train.py:build --topology v5e:4x4 --json plan.json
+  functorch-port plan train.py:build --topology v5e:4x4 --json plan.json --html plan.html --price 1.2
+  functorch-port plan train.py:build --topology h100:16     GPUs, on paper: nothing is compiled for them
 
 A pod's compiler takes from seconds to many minutes; what it has said is kept on disk (FUNCTORCH_PORT_CACHE).
-needs: pip install 'functorch-port[tpu]', for all topologies but cpu:N
+needs: pip install 'functorch-port[tpu,viz]', for TPUs and tables
 exit status: 0 it fits, 1 it does not fit, 2 it could not be planned
 """
 
@@ -82,7 +83,17 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--remat", nargs="?", const="true", metavar="HOW", help="what build gets as remat: True, or the text"
     )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        metavar="N",
+        help="tokens of a step (default: those of a first argument of tokens)",
+    )
+    parser.add_argument(
+        "--price", type=float, metavar="X", help="of a chip for an hour, for the price of tokens"
+    )
     parser.add_argument("--json", metavar="FILE", help="write all of it there; -: to the standard output")
+    parser.add_argument("--html", metavar="FILE", help="write a page with pictures there")
     parser.add_argument(
         "--time-limit",
         type=_seconds,
@@ -103,8 +114,9 @@ def main(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     given = {name: getattr(options, name) for name in ("mesh", "batch", "dtype", "remat")}
     question = worker.Question(
-        options.script, options.topology, {name: text for name, text in given.items() if text is not None}
-    )
+        options.script, options.topology, {name: text for name, text in given.items() if text is not None},
+        options.tokens, options.price,
+    )  # fmt: skip
     try:
         with _progress(options.topology) as tell:
             text = worker.run(question, tell, options.time_limit or None)
@@ -115,11 +127,13 @@ def main(options: argparse.Namespace) -> int:
             _show(found)
             if options.json:
                 _write(Path(options.json), found.to_json())
+        if options.html:
+            _write(Path(options.html), found.to_html())
     except worker.Failed as error:
         print(f"functorch-port plan: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"functorch-port plan: {options.json} cannot be written: {error}", file=sys.stderr)
+        print(f"functorch-port plan: {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("functorch-port plan: interrupted", file=sys.stderr)

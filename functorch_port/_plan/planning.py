@@ -8,20 +8,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import jax
 
 from .._array import tracing
+from .._tensor.tensor import Tensor
 from ..distributed.device_mesh import DeviceMesh
 from ..profiler._eager_memory import INPUTS
 from ..profiler._owners import GRADIENTS, NO_MODULE
-from . import cache
+from . import cache, roofline
+from .analysis import analyse
+from .chips import Topology
 from .lowering import Argument, Lowered, lowered
 from .memory import Kept, at_the_peak, scope_of
 from .report import ACTIVATIONS, CAUSES, OUTPUTS, PADDING, TEMPORARY, Cause, Plan, Value
 from .saved import saved_for_backward
-from .topology import hbm_of
+from .texts import compiled_with_text
+from .topology import known as known_topology
+from .wires import coordinates_of
 
 __all__ = ["plan"]
 
@@ -40,6 +46,8 @@ def plan(
     *,
     topology: str | None = None,
     mesh: DeviceMesh | None = None,
+    tokens: int | None = None,
+    price: float | None = None,
     tell: Callable[[str], None] = lambda phase: None,
 ) -> Plan:
     """What a training step needs on each device of a pod that is not here. The step is compiled for it, and not run.
@@ -52,6 +60,9 @@ def plan(
         args, kwargs: what it is to be called with, on the meta device, too.
         topology: such as ``"v5e:16x16"``. What lies on no mesh is on its first device.
         mesh: a mesh of `described_mesh`. What lies nowhere is whole on each device.
+        tokens: (or pictures) of a step, for rates. Default: how many numbers the first argument has, if these are
+            integers in two dimensions.
+        price: of a chip for an hour, for the price of tokens.
         tell: is called with the name of each phase when that begins.
 
     Returns:
@@ -74,7 +85,7 @@ def plan(
     clock = _Clock(tell)
     ready = lowered(step, args, dict(kwargs or {}), topology, mesh, clock)
     where = ready.mesh.devices.flat[0]
-    name = topology or f"{where.platform}:{ready.mesh.size}"
+    name = topology or (mesh.topology if mesh is not None else "") or f"{where.platform}:{ready.mesh.size}"
     mesh_sizes = {str(axis): int(size) for axis, size in ready.mesh.shape.items()}
     key = cache.key_of(
         ready.program.as_text(), ready.inputs, ready.returned, ready.once, name, mesh_sizes, where.device_kind
@@ -89,7 +100,20 @@ def plan(
         made.cached = True
     clock("")
     made.seconds, made.host_memory = clock.seconds, _host_memory()
+    _set_price(made, _tokens_of(args) if tokens is None else tokens, price)
     return made
+
+
+def _tokens_of(args: Sequence[Any]) -> int | None:
+    first = next((arg for arg in args if isinstance(arg, Tensor)), None)
+    counts = first is not None and first.dim() == 2 and not (first.is_floating_point() or first.is_complex())
+    return first.numel() if counts and first is not None else None
+
+
+def _set_price(made: Plan, tokens: int | None, hour: float | None) -> None:
+    if made.analysis is not None and tokens is not None:
+        limits = roofline.Roofline(**made.analysis["roofline"])
+        made.analysis["price"] = asdict(roofline.price(limits, made.analysis["chips"], tokens, hour))
 
 
 class _Clock:
@@ -120,19 +144,20 @@ def _host_memory() -> int:
 
 def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     """The plan of a program that nothing is known of yet."""
-    where = ready.mesh.devices.flat[0]
+    where, chips = ready.mesh.devices.flat[0], known_topology(topology)
+    text = None
     try:
         with tracing.x64(), _not_kept():
-            compiled = ready.program.compile()
+            compiled, text = compiled_with_text(ready.program)
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         compiler, kept, problem = _refused(ready, str(error))
     else:
-        compiler, kept, problem = _numbers(compiled), at_the_peak(compiled.as_text()), ""
+        compiler, kept, problem = _numbers(compiled), at_the_peak(text), ""
     causes, modules = _sorted(ready, compiler, kept)
     needs = sum(one.bytes for one in causes)
-    hbm = hbm_of(where)
+    hbm = None if chips is None else chips.chip.usable // chips.chip.devices
     fits = False if problem else None if hbm is None else needs <= hbm
     if fits is False:
         over = f"{problem}\n" if problem else ""
@@ -140,8 +165,15 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     return Plan(
         topology, where.device_kind, ready.mesh.size, mesh, fits, needs, hbm, causes, modules, compiler,
         hosts=sum(one.nbytes for one in ready.inputs if one.on_hosts),
-        problem=problem, notes=_notes(ready, bool(problem)), versions=cache.versions(),
+        problem=problem, notes=_notes(ready, text is None, chips), versions=cache.versions(),
+        analysis=None if chips is None else _analysed(ready, text, mesh, chips),
     )  # fmt: skip
+
+
+def _analysed(ready: Lowered, text: str | None, mesh: dict[str, int], chips: Topology) -> dict[str, Any]:
+    """What the step computes and communicates, and the time that it takes at least."""
+    places = coordinates_of(ready.mesh.devices.flat, chips) if chips.chip.is_tpu else None
+    return analyse(ready.jaxpr, text, mesh, chips.name, coordinates=places).to_dict()
 
 
 @contextmanager
@@ -288,9 +320,13 @@ def _advice(causes: Iterable[Cause]) -> str:
     }.get(largest, "split what is large over more devices")
 
 
-def _notes(ready: Lowered, estimated: bool) -> list[str]:
+def _notes(ready: Lowered, estimated: bool, chips: Topology | None) -> list[str]:
     """What one should know of the numbers."""
     found = []
+    if chips is not None and not chips.chip.is_tpu:
+        found.append(
+            "An estimate: nothing was compiled for these GPUs. Memory and collectives are those of XLA for as many CPUs."
+        )
     if any(one.cause == GRADIENTS for one in (*ready.inputs, *ready.returned)):
         found.append("The step leaves gradients behind, which compile(step, keep_grads=False) does not.")
     for one in ready.inputs:

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .._base.units import nbytes
+from . import rows
+from .page import page
+from .tables import tables
 
 __all__ = ["ACTIVATIONS", "CAUSES", "Cause", "Plan", "Value"]
 
@@ -110,9 +113,17 @@ class Plan:
         """Bytes of one device that a cause takes."""
         return sum(one.bytes for one in self.causes if one.name == cause)
 
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as dicts, lists, numbers and text."""
+        return asdict(self)
+
     def to_json(self) -> str:
         """All of it as JSON."""
-        return json.dumps(asdict(self), indent=2)
+        return json.dumps(self.to_dict(), indent=2)
+
+    def to_html(self) -> str:
+        """All of it as one page, with pictures, that needs no other file."""
+        return page(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -162,6 +173,13 @@ class Plan:
         for name, total, costs in self.largest_modules():
             most = ", ".join(f"{cause} {nbytes(n, 1)}" for cause, n in Counter(costs).most_common(3))
             lines.append(f"  {_short(name):<{_WIDTH}} {nbytes(total):>11}  {most}")
+        if self.analysis is not None:
+            facts = rows.facts(self.to_dict())[1:]  # without the memory
+            lines += ["", *(f"  {name:<{_WIDTH}} {value}" for name, value in facts), ""]
+            lines += [
+                f"  {name:<18} {rows.in_seconds(s):>11}  {what}"
+                for name, s, what in rows.limits(self.to_dict())
+            ]
         if self.hosts:
             lines += ["", f"  in the hosts' memory, for each device: {nbytes(self.hosts)}"]
         lines += ["", *([self.problem, ""] if self.problem else []), *(f"  {note}" for note in self.notes)]
@@ -177,41 +195,15 @@ class Plan:
     def __rich__(self) -> Any:
         """The same with tables and colours, for `rich`."""
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
         style = "bold green" if self.fits else "bold" if self.fits is None else "bold red"
-        causes = Table(box=None, pad_edge=False, header_style="dim")
-        for title, how in (
-            ("cause", "left"),
-            ("each device", "right"),
-            ("", "right"),
-            ("the largest", "left"),
-        ):
-            causes.add_column(title, justify=how, overflow="fold")  # type: ignore[arg-type]
-        for row in self.rows():
-            causes.add_row(*map(Text, row))
-        modules = Table(box=None, pad_edge=False, header_style="dim")
-        for title, how in (("module", "left"), ("each device", "right"), ("mostly", "left")):
-            modules.add_column(title, justify=how, overflow="fold")  # type: ignore[arg-type]
-        for name, total, costs in self.largest_modules():
-            most = ", ".join(f"{cause} {nbytes(n, 1)}" for cause, n in Counter(costs).most_common(3))
-            modules.add_row(Text(name), nbytes(total), most)
-        parts: list[Any] = [
-            Text(self.subject()),
-            Text(self.headline(), style),
-            Text(),
-            causes,
-            Text(),
-            modules,
-            Text(),
-        ]
+        parts: list[Any] = [Text(self.subject()), Text(self.headline(), style), Text()]
+        for table in tables(self.to_dict()):
+            parts += [table, Text()]
         if self.hosts:
             parts.append(Text(f"in the hosts' memory, for each device: {nbytes(self.hosts)}"))
-        if self.problem:
-            parts += [Text(self.problem, "yellow"), Text()]
-        parts += [Text(note, "dim") for note in (*self.notes, self._work())]
-        return Group(*parts)
+        return Group(*parts, Text(self._work(), "dim"))
 
 
 def _largest(cause: Cause) -> str:

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import math
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +16,17 @@ from .._array import placed
 from .._base import meshes
 from .._base.device import device, device_type_of_platform
 from ..distributed.device_mesh import DeviceMesh
+from . import chips
 
-__all__ = ["BadTopology", "SETTINGS", "described_mesh", "devices_of", "hbm_of", "parsed_mesh"]
+__all__ = [
+    "BadTopology",
+    "SETTINGS",
+    "described_mesh",
+    "devices_of",
+    "known",
+    "parsed_mesh",
+    "virtual_devices",
+]
 
 #: what the TPU compiler is to know where there is no TPU; set before it is loaded
 SETTINGS = {
@@ -27,32 +35,48 @@ SETTINGS = {
     "TPU_WORKER_HOSTNAMES": "localhost",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
-KNOWN = {
-    "v5e": "1x1, 2x2, 2x4, 4x4, 4x8, 8x8, 8x16, 16x16",
-    "v6e": "1x1, 2x2, 2x4, 4x4, 4x8, 8x8, 8x16, 16x16",
-    "v5p": "2x2x1, 2x2x2, 2x2x4, 2x4x4, 4x4x4, 4x4x8, ... 16x16x24",
-    "v4": "2x2x1, 2x2x2, 2x2x4, 2x4x4, 4x4x4, 4x4x8, ... 12x16x16",
-}
-#: bytes of a device that a program may use, by its kind; the compiler says 15.75G of a v5e
-_HBM = {"TPU v5 lite": int(15.75 * 2**30)}
 
 
 class BadTopology(ValueError):
     """A topology that cannot be described, or a mesh that does not fit it."""
 
 
+def known(topology: str) -> chips.Topology | None:
+    """What is known of a topology; None of virtual devices (``"cpu:8"``).
+
+    Raises:
+        BadTopology: there is none of this name; the message says which there are.
+    """
+    if topology.startswith("cpu:"):
+        return None
+    try:
+        return chips.topology(topology)
+    except ValueError as error:
+        raise BadTopology(f"{error}; or cpu:8, or another number of virtual devices, for a try") from None
+
+
+def virtual_devices(topology: str) -> int:
+    """How many virtual CPU devices stand for a topology: those of ``"cpu:8"``, and GPUs; 0 of a TPU, or a bad name."""
+    kind, _, count = topology.partition(":")
+    if kind == "cpu":
+        return int(count) if count.isdecimal() else 0
+    with contextlib.suppress(BadTopology):
+        found = known(topology)
+        return found.devices if found is not None and not found.chip.is_tpu else 0
+    return 0
+
+
 def devices_of(topology: str) -> list[Any]:
-    """The devices of a topology: ``"v5e:16x16"``, or ``"cpu:8"`` for virtual devices of this process.
+    """The devices of a topology: ``"v5e:16x16"``, or ``"cpu:8"`` for virtual devices of this process. For GPUs nothing
+    is compiled: virtual devices stand for them, too.
 
     Raises:
         BadTopology: there is none of this name; the message says which there are.
         ModuleNotFoundError: the TPU compiler is not installed.
     """
-    kind, colon, sizes = topology.partition(":")
-    if kind == "cpu":
-        return _of_cpu(topology, sizes)
-    if not colon or not re.fullmatch(r"\d+(x\d+)*", sizes) or kind not in KNOWN:
-        raise BadTopology(_unknown(topology))
+    found = known(topology)
+    if found is None or not found.chip.is_tpu:
+        return _of_cpu(topology)
     if importlib.util.find_spec("libtpu") is None:
         raise ModuleNotFoundError(
             f"to compile for {topology} needs libtpu, the TPU compiler, which is not installed: pip install "
@@ -63,34 +87,23 @@ def devices_of(topology: str) -> list[Any]:
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     try:
-        return list(topologies.get_topology_desc(platform="tpu", topology_name=topology).devices)
+        made = topologies.get_topology_desc(platform="tpu", topology_name=found.jax_name, **found.jax_options)
     except jax.errors.JaxRuntimeError as error:
-        raise BadTopology(f"{_unknown(topology)}\nThe compiler says: {error}") from None
+        raise BadTopology(f"{topology}: the compiler says: {error}") from None
+    return list(made.devices)
 
 
-def _of_cpu(topology: str, count: str) -> list[Any]:
-    if not count.isdecimal() or not int(count):
-        raise BadTopology(_unknown(topology))
+def _of_cpu(topology: str) -> list[Any]:
+    count = virtual_devices(topology)
+    if not count:
+        raise BadTopology(f"topology {topology!r}: cpu has a number of virtual devices, as in cpu:8")
     found = jax.devices("cpu")
-    if len(found) < int(count):
+    if len(found) < count:
         raise BadTopology(
             f"{topology}: JAX has {len(found)} CPU devices here. Before it begins, set the environment variable "
             f"XLA_FLAGS=--xla_force_host_platform_device_count={count}, or use functorch-port plan, which does"
         )
-    return found[: int(count)]
-
-
-def _unknown(topology: str) -> str:
-    rows = "\n".join(f"  {kind}:  {shapes}" for kind, shapes in KNOWN.items())
-    return (
-        f"{topology!r} is no topology that is known. There are a kind and the chips along each axis:\n{rows}\n"
-        "  cpu:  8, or another number of virtual devices, for a try"
-    )
-
-
-def hbm_of(found: Any) -> int | None:
-    """Bytes of a device that a program may use; None if that is not known."""
-    return _HBM.get(found.device_kind)
+    return found[:count]
 
 
 def parsed_mesh(text: str) -> dict[str, int]:
@@ -136,7 +149,7 @@ def described_mesh(topology: str, mesh: Mapping[str, int] | None = None) -> Devi
     array = _arranged(found, tuple(sizes.values()))
     kind = device_type_of_platform(found[0].platform)
     made = DeviceMesh(kind, meshes.mesh_of(array, tuple(sizes)))
-    made.is_described = True
+    made.topology = topology
     if found[0].platform != "cpu":
         placed.described.update(found)
     return made

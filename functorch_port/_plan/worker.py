@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from .topology import SETTINGS
+from .topology import SETTINGS, virtual_devices
 
 __all__ = ["Failed", "Question", "run"]
 
@@ -30,11 +30,15 @@ class Question(NamedTuple):
         script: a file, and the name of a function in it: ``train.py:build``.
         topology: the devices.
         options: what the function is given by name, as text: mesh, batch, dtype, remat.
+        tokens: of a step, for rates; None: those of the first argument.
+        price: of a chip for an hour.
     """
 
     script: str
     topology: str
     options: dict[str, str]
+    tokens: int | None = None
+    price: float | None = None
 
 
 class Failed(Exception):
@@ -83,8 +87,8 @@ def _environment(question: Question) -> dict[str, str]:
         "PYTHONPATH": path,
         "FUNCTORCH_PORT_BACKEND": "jax",
     }
-    kind, _, count = question.topology.partition(":")
-    if kind == "cpu" and count.isdecimal():
+    count = virtual_devices(question.topology)
+    if count:
         flags = (found.get("XLA_FLAGS", ""), f"--xla_force_host_platform_device_count={count}")
         found["XLA_FLAGS"] = " ".join(filter(None, flags))
     return found

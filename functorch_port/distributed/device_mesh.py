@@ -63,8 +63,8 @@ class DeviceMesh:
     Reference: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.device_mesh.DeviceMesh
     """
 
-    #: whether its devices stand for others that are not here: modules on the meta device stay there
-    is_described = False
+    #: the topology that its devices stand for, if they are not here; modules on the meta device stay there
+    topology = ""
 
     @agreement.telling("DeviceMesh")
     def __init__(
@@ -149,7 +149,7 @@ class DeviceMesh:
         here = self._place_of(self._own_rank()) or (0,) * self.ndim
         index = tuple(slice(None) if i in places else here[i] for i in range(self.ndim))
         sub: DeviceMesh = object.__new__(DeviceMesh)
-        sub.is_described = self.is_described
+        sub.topology = self.topology
         return sub._set(
             self.device_type, self._ranks[index], names, self.jax_mesh, [self.axes[i] for i in places]
         )

@@ -495,7 +495,7 @@ def _as_before(dtype: Any, module: Module, args: Any, out: Any) -> Any:
 
 def _initialise(unit: Unit, init: Callable[[Module], None] | None) -> None:
     """Have modules on the meta device get values, of which each device makes its part."""
-    for module in () if unit.mesh.is_described else unit.members:
+    for module in () if unit.mesh.topology else unit.members:
         own = [t for table in (module._parameters, module._buffers) for t in table.values() if t is not None]
         if any(t.is_meta for t in own):
             module.to_empty(device=unit.mesh.device_type, recurse=False)
