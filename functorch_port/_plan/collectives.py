@@ -189,12 +189,16 @@ _IOTA = r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?"
 _GROUPS = re.compile(r"\breplica_groups=(?:(\{\{.*?\}\}|\{\})|" + _IOTA + r"|(mesh\[.*?\{.*?\}))")
 
 
+#: in which order a mesh has the devices: numbers in a shape and transposed, or one by one
+_ORDER = re.compile(r"device_ids=\((?:\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))\)")
+
+
 def groups_of(text: str, devices: int) -> np.ndarray:
     """The groups of a collective: a row for each.
 
     Args:
         text: with the attribute ``replica_groups``: a list of lists; ``[2,4]<=[4,2]T(1,0)``, numbers in a shape and
-            transposed; or ``mesh['a'=2,'b'=4] {'b'}``, the axes of a mesh.
+            transposed; or ``mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}``, the axes of a mesh.
         devices: how many there are.
 
     Raises:
@@ -228,9 +232,14 @@ def _of_mesh(text: str) -> np.ndarray:
     """Of ``mesh['a'=2,'b'=4] {'b','a':(1)2}``: an axis may be split in a part before, its own, one behind."""
     sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", text)}
     named, _, along = text.rpartition("{")
-    if "device_ids" in named:
+    order = _ORDER.search(named)
+    if order is None and "device_ids" in named:
         raise ValueError(f"groups of devices in an unknown form: {text}")
-    devices = np.arange(math.prod(sizes.values()))
+    if order is None:
+        devices = np.arange(math.prod(sizes.values()))
+    else:
+        shape_of_all, turned, one_by_one = order.groups()
+        devices = np.array(_numbers(one_by_one)) if one_by_one else _iota(shape_of_all, turned).reshape(-1)
     chosen = re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", along)
     shape: list[int] = []
     at: dict[tuple[str, int], int] = {}

@@ -325,7 +325,7 @@ def _notes(ready: Lowered, estimated: bool, chips: Topology | None) -> list[str]
     found = []
     if chips is not None and not chips.chip.is_tpu:
         found.append(
-            "An estimate: nothing was compiled for these GPUs. Memory and collectives are those of XLA for as many CPUs."
+            "An estimate: nothing was compiled for these GPUs. Memory and collectives are those of a program for CPUs."
         )
     if any(one.cause == GRADIENTS for one in (*ready.inputs, *ready.returned)):
         found.append("The step leaves gradients behind, which compile(step, keep_grads=False) does not.")

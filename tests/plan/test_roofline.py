@@ -126,12 +126,15 @@ def test_groups_of_devices() -> None:
         ("mesh['x'=2,'y'=8] {'y':(1)2}", ("b",)),
         ("mesh['x'=2,'y'=8] {'y':(2)4}", ("c",)),
         ("mesh['x'=2,'y'=8] {'x','y':(2)4}", ("a", "c")),
+        ("mesh['x'=8,'y'=2], device_ids=([2,8]T(1,0)) {'y'}", ("a",)),
+        ("mesh['x'=1,'y'=4,'z'=4], device_ids=([4,4]) {'z'}", ("c",)),
+        ("mesh['x'=8,'y'=2], device_ids=(0,8,1,9,2,10,3,11,4,12,5,13,6,14,7,15) {'y'}", ("a",)),
     ):
         groups = groups_of(f"%a, channel_id=1, replica_groups={form}, dimensions={{0}}", 16)
         assert axes_of(groups, mesh) == (axes, True), form
         assert sorted(groups.reshape(-1)) == [*range(16)]
     assert axes_of(groups_of("replica_groups=[8,2]<=[16]", 16), mesh) == (("c",), False)  # half of an axis
-    for form in ("mesh['x'=2], device_ids=([2]) {'x'}", "{{0,1},{2}}", "@mesh"):
+    for form in ("mesh['x'=2], device_ids=@all {'x'}", "{{0,1},{2}}", "@mesh"):
         with pytest.raises(ValueError, match="groups of d"):
             groups_of(f"replica_groups={form}", 4)
 
