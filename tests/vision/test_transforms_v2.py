@@ -291,6 +291,11 @@ REFUSED = {
     "four means": lambda t, v2, v1: v1.functional.normalize(t.ones(1, 8, 8), [0.1] * 4, [0.2] * 4),
     "four means, one deviation": lambda t, v2, v1: v1.functional.normalize(t.ones(1, 8, 8), [0.1] * 4, [0.2]),
     "four deviations": lambda t, v2, v1: v1.functional.normalize(t.ones(1, 8, 8), [0.1], [0.2] * 4),
+    "too many bits": lambda t, v2, v1: v2.functional.posterize(t.ones(3, 8, 8), 9),
+    "colors of a reflection": lambda t, v2, v1: v2.functional.pad(
+        t.ones(3, 8, 8), 1, fill=[1, 2, 3], padding_mode="reflect"
+    ),
+    "no size": lambda t, v2, v1: v2.functional.resize(t.ones(3, 8, 8), None),
     "in place": lambda t, v2, v1: v2.functional.normalize(
         t.ones(1, 8, 8), [0.1] * 4, [0.2] * 4, inplace=True
     ),
@@ -310,6 +315,24 @@ def test_v2_makes_channels_of_means() -> None:
         for f, t in ((ours.functional, ft), (theirs.functional, torch))
     )
     np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32])
+@pytest.mark.parametrize("shape", [(4, 7, 8), (2, 2, 7, 8), (5, 6), (0, 3, 7, 8)])
+def test_colors_of_any_number_of_channels(shape: tuple[int, ...], dtype: Any) -> None:
+    x = np.random.default_rng(0).random(shape)
+    x = x.astype(dtype) if dtype is np.float32 else (x * np.iinfo(dtype).max).astype(dtype)
+    for change in (
+        lambda f, t: f.invert(t),
+        lambda f, t: f.solarize(t, 0.5),
+        lambda f, t: f.posterize(t, 3),
+        lambda f, t: f.adjust_gamma(t, 0.7, 1.1),
+        lambda f, t: f.equalize(t),
+    ):
+        found, expected = (
+            change(t.functional, lib.from_numpy(x.copy())) for t, lib in ((ours, ft), (theirs, torch))
+        )
+        compare(found, expected, exact=dtype is not np.float32)
 
 
 def test_masks_without_objects_and_positional_interpolation() -> None:

@@ -35,6 +35,12 @@ def _check_channels(img: Tensor, permitted: tuple[int, ...] = (1, 3)) -> None:
         )
 
 
+def _checked_factor(what: str, factor: float) -> float:
+    if factor < 0:
+        raise ValueError(f"{what}_factor ({factor}) is not non-negative.")
+    return float(factor)
+
+
 def get_dimensions(img: Tensor) -> list[int]:
     check(img)
     channels = 1 if img.ndim == 2 else img.shape[-3]
@@ -102,6 +108,8 @@ def pad(img: Tensor, padding: tuple[int, int, int, int], fill: Any, padding_mode
             raise ValueError(
                 f"fill has {len(fill)} numbers, but the image {img.shape[-3]} channels: give one for each, or one"
             )
+        elif padding_mode != "constant":
+            raise ValueError(f"Padding mode '{padding_mode}' is not supported if fill is not scalar")
     return geometry.pad(img, padding, 0 if fill is None else fill, padding_mode)
 
 
@@ -191,18 +199,21 @@ def convert_image_dtype(img: Tensor, dtype: Any, v2: bool = False) -> Tensor:
 
 
 def adjust_brightness(img: Tensor, factor: float) -> Tensor:
+    factor = _checked_factor("brightness", factor)
     _check_channels(img)
-    return color.adjust_brightness(img, float(factor))
+    return color.adjust_brightness(img, factor)
 
 
 def adjust_contrast(img: Tensor, factor: float, v2: bool = False) -> Tensor:
+    factor = _checked_factor("contrast", factor)
     _check_channels(img, (3, 1))
-    return color.adjust_contrast(img, float(factor), v2)
+    return color.adjust_contrast(img, factor, v2)
 
 
 def adjust_saturation(img: Tensor, factor: float, v2: bool = False) -> Tensor:
+    factor = _checked_factor("saturation", factor)
     _check_channels(img)
-    return color.adjust_saturation(img, float(factor), v2)
+    return color.adjust_saturation(img, factor, v2)
 
 
 def adjust_hue(img: Tensor, factor: float) -> Tensor:
@@ -211,8 +222,9 @@ def adjust_hue(img: Tensor, factor: float) -> Tensor:
 
 
 def adjust_sharpness(img: Tensor, factor: float, v2: bool = False) -> Tensor:
+    factor = _checked_factor("sharpness", factor)
     _check_channels(img)
-    return color.adjust_sharpness(img, float(factor), v2)
+    return color.adjust_sharpness(img, factor, v2)
 
 
 def adjust_gamma(img: Tensor, gamma: float, gain: float) -> Tensor:

@@ -110,7 +110,8 @@ def resize(x: Array, size: tuple[int, int], mode: str, antialias: bool, by_bytes
     xp = namespace(x)
     if dtype == np.uint8:  # the bicubic weights may lead out of the range
         x = xp.clip(x, 0, 255)
-    return xp.rint(x).astype(dtype)
+    # torchvision rounds neither for bool nor for unsigned integers that are not bytes
+    return (x if dtype.kind in "bu" and dtype != np.uint8 else xp.rint(x)).astype(dtype)
 
 
 def _by_index(x: Any, size: Sequence[int], mode: str) -> Any:

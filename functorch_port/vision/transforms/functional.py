@@ -69,7 +69,8 @@ def _new_size(height: int, width: int, size: Sequence[int] | None, max_size: int
         return [int(n) for n in size]
     short, long = min(height, width), max(height, width)
     if size is None:
-        assert max_size is not None
+        if not isinstance(max_size, int):
+            raise ValueError(f"max_size must be an integer when size is None, but got {max_size} instead.")
         new_short, new_long = int(max_size * short / long), max_size
     else:
         new_short, new_long = size[0], int(size[0] * long / short)
