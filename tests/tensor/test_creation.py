@@ -452,3 +452,14 @@ def test_the_old_constructor_takes_any_sequence():
         makers = (lambda t: t.Tensor(data), lambda t: t.LongTensor(data), lambda t: t.ones(1).new(data))  # noqa: B023
         for make in makers:
             assert run(ft, make) == run(torch, make), data
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_linspace_is_torchs_to_the_last_bit(dtype):
+    rng = np.random.default_rng(0)
+    for steps in (3, 10, 33, 100):
+        start, end = rng.normal(size=2) * (1, 50)
+        found, expected = (
+            lib.linspace(start, end, steps, dtype=getattr(lib, dtype)).double().numpy() for lib in (ft, torch)
+        )
+        np.testing.assert_array_equal(found, expected)

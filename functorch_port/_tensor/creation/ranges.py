@@ -24,6 +24,15 @@ from .from_data import _from_data
 __all__ = ["arange", "linspace", "logspace", "range"]
 
 
+#: dtypes that hold a product of two numbers of another dtype exactly
+_WIDER: dict[np.dtype, np.dtype] = {
+    dtypes.float16.np: np.dtype(np.float32),
+    dtypes.bfloat16.np: np.dtype(np.float32),
+    dtypes.float32.np: np.dtype(np.float64),
+    dtypes.float64.np: np.dtype(np.longdouble),
+}
+
+
 def arange(
     *args: Any,
     start: Any = None,
@@ -169,7 +178,7 @@ def linspace(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
     kind, first, last, steps = _spaced("linspace", start, end, steps, dtype)
-    if kind.np.kind in "fc" and kind.np.itemsize >= 4:
+    if kind.np in _WIDER or kind.is_complex:
         work = kind.np
     else:
         work = np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
@@ -233,15 +242,27 @@ def _of_type(kind: np.dtype, value: Any) -> Any:
 
 
 def _linspace(first: Any, last: Any, steps: int) -> Any:
-    """Count from both ends towards the middle, as PyTorch does."""
+    """Count from both ends towards the middle, as PyTorch does.
+
+    Its kernels round a product and a sum once, or in half precision each by itself.
+    """
     if steps == 1:
         return first.reshape(1)
     memory.room((steps,), first.dtype)
     count = np.arange(steps)
-    i = count.astype(first.dtype)
     step = (last - first) / first.dtype.type(max(steps - 1, 1))
-    where = np.where if isinstance(step, np.generic) else jnp.where
-    return where(count < steps // 2, first + step * i, last - step * i[::-1])
+    if not isinstance(step, np.generic):
+        i = count.astype(first.dtype)
+        return jnp.where(count < steps // 2, first + step * i, last - step * i[::-1])
+    dtype, half = first.dtype, steps // 2
+    wide = _WIDER.get(dtype, dtype)
+
+    def times(i: np.ndarray) -> np.ndarray:
+        product = wide.type(step) * i.astype(wide)
+        return product.astype(dtype) if dtype.itemsize == 2 else product
+
+    parts = first + times(count[:half]), last - times(count[: steps - half][::-1])
+    return np.concatenate([part.astype(dtype) for part in parts])
 
 
 def logspace(
