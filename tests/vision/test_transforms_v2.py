@@ -121,6 +121,10 @@ TOGETHER: dict[str, Callable[..., Any]] = {
     "random resize": lambda t, v: t.RandomResize(20, 40),
     "center": lambda t, v: t.CenterCrop((20, 60)),
     "pad": lambda t, v: t.Pad([1, 2, 3, 4]),
+    "rotation": lambda t, v: t.RandomRotation(20, "bilinear", expand=True),
+    "affine": lambda t, v: t.RandomAffine(20, (0.1, 0.1), (0.5, 2.0), 10),
+    "perspective": lambda t, v: t.RandomPerspective(0.5, 1.0),
+    "elastic": lambda t, v: t.ElasticTransform(200.0),
     "colors": lambda t, v: t.ColorJitter(0.4, 0.4),
     "gray": lambda t, v: t.RandomGrayscale(0.5),
     "boxes": lambda t, v: t.Compose([t.ConvertBoundingBoxFormat("XYXY"), t.ClampBoundingBoxes()]),
@@ -139,39 +143,6 @@ def test_masks_and_boxes_go_with_their_image(name: str, format: str) -> None:
         expected = TOGETHER[name](theirs, their_tensors)(sample(their_tensors, format=format))
         found = TOGETHER[name](ours, our_tensors)(sample(our_tensors, format=format))
         check_samples(found, expected)
-
-
-@pytest.mark.parametrize("name", ["RandomRotation", "RandomAffine", "RandomPerspective", "ElasticTransform"])
-def test_masks_go_with_their_image_and_boxes_are_refused(name: str) -> None:
-    def make(t: Any) -> Any:
-        args = {
-            "RandomRotation": (20, "bilinear", True),
-            "RandomAffine": (20, (0.1, 0.1)),
-            "RandomPerspective": (0.5, 1),
-        }
-        return getattr(t, name)(*args.get(name, ()))
-
-    seed(0)
-    expected = make(theirs)(sample(their_tensors, format=None))
-    found = make(ours)(sample(our_tensors, format=None))
-    check_samples(found, expected)
-    with pytest.raises(NotImplementedError, match="but got BoundingBoxes instead"):
-        make(ours)(sample(our_tensors))
-
-
-def test_boxes_of_integers() -> None:
-    boxes = BOXES.astype(np.int64)
-    for name in ("resize", "crop", "turn"):
-        for format in ("XYXY", "XYWH"):
-            seed(0)
-            expected = TOGETHER[name](theirs, their_tensors)(
-                sample(their_tensors, format=format, boxes=boxes)
-            )
-            check_samples(
-                TOGETHER[name](ours, our_tensors)(sample(our_tensors, format=format, boxes=boxes)), expected
-            )
-    with pytest.raises(NotImplementedError, match="CXCYWH"):
-        TOGETHER["crop"](ours, our_tensors)(sample(our_tensors, format="CXCYWH", boxes=boxes))
 
 
 @pytest.mark.parametrize("name", ["MixUp", "CutMix"])

@@ -136,13 +136,7 @@ def perspective(img: Tensor, coefficients: Sequence[float], mode: InterpolationM
 
 def elastic(img: Tensor, displacement: Tensor, mode: InterpolationMode, fill: Any) -> Tensor:
     check(img)
-    wanted = (1, img.shape[-2], img.shape[-1], 2)
-    if not isinstance(displacement, Tensor):
-        raise TypeError("Argument displacement should be a Tensor")
-    if tuple(displacement.shape) != wanted:
-        raise ValueError(
-            f"Argument displacement shape should be {wanted}, but given {tuple(displacement.shape)}"
-        )
+    geometry.check_displacement(displacement, img.shape[-2], img.shape[-1])
     return geometry.elastic(img, np.asarray(displacement.detach()), _sampling(mode), fill)
 
 
