@@ -289,16 +289,16 @@ __all__ = [
     "vertical_flip", "vflip",
 ]  # fmt: skip
 
-_MANY = (
-    "affine center_crop crop elastic horizontal_flip pad perspective resize resized_crop rotate vertical_flip"
-)
+_NOT_HERE = """get_num_frames jpeg sanitize_bounding_boxes sanitize_keypoints uniform_temporal_subsample clamp_keypoints
+get_num_frames_video jpeg_image jpeg_video uniform_temporal_subsample_video"""
 _REFUSED = [
     f"{name}_{kind}"
-    for name in _MANY.split()
+    for name in __all__
     for kind in ("bounding_boxes", "image", "keypoints", "mask", "video")
+    if f"{name}_{kind}" not in __all__
 ]
 __getattr__ = _refusing(
     __name__,
-    [*_REFUSED, "clamp_keypoints", "jpeg", "jpeg_image", "sanitize_keypoints", "uniform_temporal_subsample"],
+    [*_REFUSED, *_NOT_HERE.split()],
     "the functions without a kind in their names, such as functional.resize, take images, masks and boxes",
 )
