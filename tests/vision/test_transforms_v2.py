@@ -50,7 +50,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "RGB": lambda t: t.RGB(),
     "RandomChannelPermutation": lambda t: t.RandomChannelPermutation(),
     "RandomResize": lambda t: t.RandomResize(20, 40),
-    "RandomErasing values": lambda t: t.RandomErasing(p=0.8, value=(1.0, 2.0, 3.0)),
+    "RandomErasing values": lambda t: t.RandomErasing(p=0.8, value=(1, 2, 3)),
+    "ConvertBoundingBoxFormat": lambda t: t.ConvertBoundingBoxFormat("CXCYWH"),
     "RandomChoice p": lambda t: t.RandomChoice([t.CenterCrop(20), t.Identity()], p=[1, 3]),
     "classification": lambda t: t.Compose(
         [t.ToImage(), t.RandomResizedCrop(24), t.RandomHorizontalFlip(), t.TrivialAugmentWide(), floats(t),
@@ -131,6 +132,7 @@ TOGETHER: dict[str, Callable[..., Any]] = {
     "dtypes": lambda t, v: t.ToDtype(
         {v.Image: library(t).float32, v.Mask: library(t).int64, "others": None}, scale=True
     ),
+    "one dtype": lambda t, v: t.ConvertImageDtype(library(t).float64),
     "values": lambda t, v: t.Compose([floats(t), t.Normalize([0.5] * 3, [0.5] * 3), t.ToPureTensor()]),
 }
 
@@ -304,6 +306,23 @@ def test_colors_of_any_number_of_channels(shape: tuple[int, ...], dtype: Any) ->
             change(t.functional, lib.from_numpy(x.copy())) for t, lib in ((ours, ft), (theirs, torch))
         )
         compare(found, expected, exact=dtype is not np.float32)
+
+
+def test_a_threshold_is_compared_in_the_default_dtype() -> None:
+    x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16)
+    for dtype in ("float32", "float64"):
+        for lib in (torch, ft):
+            lib.set_default_dtype(getattr(lib, dtype))
+        try:
+            for f, g in ((ours.functional, theirs.functional), (our_v1.functional, their_v1.functional)):
+                found, expected = (
+                    f.solarize(ft.from_numpy(x), 170.000005),
+                    g.solarize(torch.from_numpy(x), 170.000005),
+                )
+                np.testing.assert_array_equal(array(found), array(expected))
+        finally:
+            for lib in (torch, ft):
+                lib.set_default_dtype(lib.float32)
 
 
 def test_masks_without_objects_and_positional_interpolation() -> None:

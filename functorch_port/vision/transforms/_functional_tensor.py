@@ -248,7 +248,10 @@ def solarize(img: Tensor, threshold: float) -> Tensor:
     bound = color.largest(img.dtype.np)
     if threshold > bound:
         raise TypeError("Threshold should be less than bound of img.")
-    return color.solarize(img, float(threshold))
+    real = (
+        img.dtype if img.is_floating_point() else torch.get_default_dtype()
+    )  # in which PyTorch compares them
+    return color.solarize(img, float(np.asarray(threshold, real.np)))
 
 
 def autocontrast(img: Tensor, v2: bool = False) -> Tensor:
