@@ -286,6 +286,21 @@ def test_gradients(name: str) -> None:
     np.testing.assert_allclose(array(y.grad), array(x.grad), rtol=1e-5, atol=2e-5)
 
 
+def test_a_displacement_has_a_gradient_and_may_be_traced() -> None:
+    start = PLANES[:, :16, :17].astype(np.float32) / 255
+    shift = np.random.default_rng(0).random((1, 16, 17, 2), np.float32) * 0.2
+    for by_compile in (False, True):
+        found = []
+        for lib, f in ((torch, their_functional), (ft, our_functional)):
+            x, by = lib.from_numpy(start), lib.from_numpy(shift).requires_grad_()
+            move = ft.compile(f.elastic_transform) if by_compile and lib is ft else f.elastic_transform
+            out = move(x, by)
+            out.square().sum().backward()
+            found.append((array(out), array(by.grad)))
+        for wanted, got in zip(*found):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_a_compiled_function_may_normalize_and_crop() -> None:
     def prepare(x):
         x = our_functional.normalize(x, [0.5] * 3, [0.2] * 3)

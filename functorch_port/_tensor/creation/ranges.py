@@ -183,7 +183,7 @@ def linspace(
     else:
         work = np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
     with tracing.x64():
-        values = _linspace(_of_type(work, first), _of_type(work, last), steps)
+        values = evenly_spaced(_of_type(work, first), _of_type(work, last), steps)
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
@@ -241,7 +241,7 @@ def _of_type(kind: np.dtype, value: Any) -> Any:
     return value.astype(kind) if isinstance(value, jax.core.Tracer) else kind.type(value)
 
 
-def _linspace(first: Any, last: Any, steps: int) -> Any:
+def evenly_spaced(first: Any, last: Any, steps: int) -> Any:
     """Count from both ends towards the middle, as PyTorch does.
 
     Its kernels round a product and a sum once, or in half precision each by itself.
@@ -285,6 +285,6 @@ def logspace(
     kind, first, last, steps = _spaced("logspace", start, end, steps, dtype)
     double = np.dtype(np.complex128 if _is_complex(first, last) else np.float64)
     with tracing.x64():
-        values = np.float64(base) ** _linspace(_of_type(double, first), _of_type(double, last), steps)
+        values = np.float64(base) ** evenly_spaced(_of_type(double, first), _of_type(double, last), steps)
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)

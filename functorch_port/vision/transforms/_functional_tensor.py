@@ -137,7 +137,7 @@ def perspective(img: Tensor, coefficients: Sequence[float], mode: InterpolationM
 def elastic(img: Tensor, displacement: Tensor, mode: InterpolationMode, fill: Any) -> Tensor:
     check(img)
     geometry.check_displacement(displacement, img.shape[-2], img.shape[-1])
-    return geometry.elastic(img, np.asarray(displacement.detach()), _sampling(mode), fill)
+    return geometry.elastic(img, displacement, _sampling(mode), fill)
 
 
 def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool) -> Tensor:

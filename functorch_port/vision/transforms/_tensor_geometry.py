@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 import functorch_port as torch
+from functorch_port._tensor.creation.ranges import evenly_spaced
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.ops.grid import BILINEAR, NEAREST, ZEROS, grid_sampler_2d
 from functorch_port.ops.resize import integer_weights, taps
 from functorch_port.ops.resize import resize as resize_by_jax
 
-from ._kernel import Array, kernel, namespace
+from ._kernel import Array, kernel, namespace, on_host
 from ._tensor_color import is_float
 
 __all__ = [
@@ -262,7 +263,7 @@ def _sampled(x: np.ndarray, grid: np.ndarray, mode: str) -> np.ndarray:
     return out.T.reshape(*x.shape[:2], *grid.shape[:2])
 
 
-def _sample(img: Tensor, grid: np.ndarray, mode: str, fill: Any) -> Tensor:
+def _sample(img: Tensor, grid: np.ndarray | Tensor, mode: str, fill: Any) -> Tensor:
     """`sample` with the color of new pixels as it was given."""
     return sample(img, grid, mode, _fills(img, fill))
 
@@ -334,11 +335,13 @@ def perspective(img: Tensor, coefficients: Sequence[float], mode: str, fill: Any
     return _sample(img, np.stack([across, down], -1)[None], mode, fill)
 
 
-def elastic(img: Tensor, displacement: np.ndarray, mode: str, fill: Any) -> Tensor:
+def elastic(img: Tensor, displacement: Tensor, mode: str, fill: Any) -> Tensor:
     """Move each pixel by a displacement (1, H, W, 2) in the coordinates of `grid_sample`."""
-    y, x = (torch.linspace((1 - n) / n, (n - 1) / n, n, dtype=torch.float32).numpy() for n in img.shape[-2:])
+    y, x = (evenly_spaced(np.float32((1 - n) / n), np.float32((n - 1) / n), n) for n in img.shape[-2:])
     identity = np.stack(np.broadcast_arrays(x[None, :], y[:, None]), -1)[None]
-    return _sample(img, identity + displacement, mode, fill)
+    known = on_host(displacement)
+    grid = torch.from_numpy(identity) + displacement if known is None else identity + known
+    return _sample(img, grid, mode, fill)
 
 
 def check_displacement(displacement: Any, rows: int, columns: int) -> None:
