@@ -463,3 +463,17 @@ def test_linspace_is_torchs_to_the_last_bit(dtype):
             lib.linspace(start, end, steps, dtype=getattr(lib, dtype)).double().numpy() for lib in (ft, torch)
         )
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("size", [3, 5000])
+@pytest.mark.parametrize("how", ["tensor", "as_tensor", "asarray", "from_numpy"])
+def test_arrays_of_subclasses_are_plain_ones(how, size):
+    """The numbers of a masked array are all taken, as in PyTorch."""
+    values = np.arange(2.0 * size).reshape(2, size)
+    masked = np.ma.array(values.copy(), mask=values % 2 == 0)
+    for made in (masked, np.matrix(values.copy())):
+        tensor = getattr(ft, how)(made)
+        np.testing.assert_array_equal((tensor * 2).numpy(), values * 2)
+        assert type(tensor.numpy()) is np.ndarray
+        np.testing.assert_array_equal(ft.utils.data.default_collate([made, made]).numpy(), [values, values])
