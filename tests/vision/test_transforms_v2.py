@@ -122,6 +122,7 @@ TOGETHER: dict[str, Callable[..., Any]] = {
     "random resize": lambda t, v: t.RandomResize(20, 40),
     "center": lambda t, v: t.CenterCrop((20, 60)),
     "pad": lambda t, v: t.Pad([1, 2, 3, 4]),
+    "pad images": lambda t, v: t.Pad(2, fill={v.Image: 3}),
     "rotation": lambda t, v: t.RandomRotation(20, "bilinear", expand=True),
     "affine": lambda t, v: t.RandomAffine(20, (0.1, 0.1), (0.5, 2.0), 10),
     "perspective": lambda t, v: t.RandomPerspective(0.5, 1.0),
@@ -216,6 +217,19 @@ def test_kinds_of_tensors() -> None:
         boxes.canvas_size,
     )
     np.testing.assert_array_equal(array(again), array(boxes))
+
+
+def test_what_tensors_say_of_themselves() -> None:
+    found = []
+    for tensors, lib in ((their_tensors, torch), (our_tensors, ft)):
+        boxes = tensors.BoundingBoxes(lib.ones(2, 4), format="XYWH", canvas_size=(5, 6))
+        again = tensors.wrap(lib.zeros(1, 4), like=boxes, format="XYXY")
+        assert again.format is tensors.BoundingBoxFormat.XYXY
+        assert type(tensors.wrap(lib.zeros(1), like=lib.zeros(1))) is lib.Tensor
+        found.append(
+            [repr(x) for x in (boxes, again, tensors.Mask(lib.ones(2, 3)), tensors.Image(lib.ones(1, 2, 3)))]
+        )
+    assert found[0] == found[1]
 
 
 def test_a_subclass_of_the_user() -> None:
