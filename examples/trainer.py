@@ -102,7 +102,12 @@ class Trainer:
             self.out, every=self.every, best="min", signals=(signal.SIGTERM, signal.SIGINT),
             model=self.model, optimizer=self.optimizer, schedule=self.schedule, loader=train,
         )  # fmt: skip
+        planned = getattr(self.schedule, "total_steps", None)
         if checkpoints.restore():
+            if getattr(self.schedule, "total_steps", None) != planned:
+                raise SystemExit(
+                    f"the run in {self.out} has other --epochs or --batch-size: give those, or another --out"
+                )
             print(f"going on after update {checkpoints.step}")
         notes = {"epoch": 0, "worse": 0, **checkpoints.notes}
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -165,6 +170,8 @@ def main(argv=None):
 
     torch.manual_seed(0)
     train, valid, test = digits()
+    if args.epochs < 1 or not 1 <= args.batch_size <= len(train):
+        parser.error(f"--epochs must be at least 1, and --batch-size from 1 to {len(train)}")
     loader = DataLoader(train, args.batch_size, shuffle=True, drop_last=True)
     model = network(args.width)
     if args.all_devices:

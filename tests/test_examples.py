@@ -187,6 +187,10 @@ def test_the_trainer_goes_on_and_stops_early(tmp_path, monkeypatch, capsys):
             [*options.split(), str(tmp_path / "more"), "--epochs", "6", "--lr", "0", "--patience", "2"]
         )
         assert len(again) == 3 * 4  # the first pass is the best, and the next two are not
+        for other, error in (("--epochs 3", "other --epochs"), ("--epochs 0", 2), ("--batch-size 2000", 2)):
+            with pytest.raises(SystemExit) as caught:
+                example.main([*options.split(), str(tmp_path / "run"), *other.split()])
+            assert caught.value.code == error or error in caught.value.code
     finally:
         ft.use_deterministic_algorithms(False)
     lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]

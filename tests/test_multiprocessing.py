@@ -76,3 +76,19 @@ def test_other_ways_to_start_are_refused():
         mp.start_processes(print, start_method="fork")
     with pytest.raises(AssertionError):
         mp.set_sharing_strategy("magic")
+
+
+def test_no_files_are_left(tmp_path, monkeypatch):
+    import functorch_port.multiprocessing as mp
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(Exception, match="lambda"):
+        mp.spawn(lambda i: None, nprocs=2)
+    context = mp.spawn(divmod, args=(0,), join=False)  # divmod(0, 0)
+    with pytest.raises(mp.ProcessRaisedException, match="ZeroDivisionError"):
+        context.join()
+    assert context.join()  # there is nothing more to wait for
+    context = mp.spawn(divmod, args=(1,), join=False)
+    while not context.join():
+        pass
+    assert list(tmp_path.iterdir()) == []

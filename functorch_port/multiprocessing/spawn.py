@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -99,13 +100,17 @@ class ProcessContext:
             self.processes[k].join()
         failed = next((k for k in ended if self.processes[k].exitcode), None)
         if failed is None:
+            if not self.sentinels:
+                _remove(self.error_files)
             return not self.sentinels
         _end(self.processes, _GRACE if grace_period is None else grace_period)
-        raise self._error(failed)
+        error = self._error(failed)
+        _remove(self.error_files)
+        raise error
 
     def _error(self, k: int) -> ProcessException:
         process = self.processes[k]
-        if os.path.getsize(self.error_files[k]):
+        if os.path.exists(self.error_files[k]) and os.path.getsize(self.error_files[k]):
             with open(self.error_files[k]) as file:
                 text = f"\n\n-- Process {k} terminated with the following error:\n{file.read()}"
             return ProcessRaisedException(text, k, process.pid)
@@ -129,6 +134,12 @@ def _end(processes: Sequence[Any], grace: float) -> None:
         if process.is_alive():
             process.kill()
             process.join()
+
+
+def _remove(files: Sequence[str]) -> None:
+    for path in files:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 class SpawnContext(ProcessContext):
@@ -156,14 +167,20 @@ def start_processes(
             f"start_processes(start_method={start_method!r}) is not supported, as JAX has threads: use 'spawn'"
         )
     context = multiprocessing.get_context("spawn")
-    processes, errors = [], []
-    for k in range(nprocs):
-        handle, path = tempfile.mkstemp(prefix="functorch_port_errors_")
-        os.close(handle)
-        errors.append(path)
-        process = context.Process(target=_run, args=(fn, tuple(args), k, path), daemon=daemon)
-        process.start()
-        processes.append(process)
+    processes: list[Any] = []
+    errors: list[str] = []
+    try:
+        for k in range(nprocs):
+            handle, path = tempfile.mkstemp(prefix="functorch_port_errors_")
+            os.close(handle)
+            errors.append(path)
+            process = context.Process(target=_run, args=(fn, tuple(args), k, path), daemon=daemon)
+            process.start()
+            processes.append(process)
+    except BaseException:  # what cannot be pickled, or Ctrl-C
+        _end(processes, _GRACE)
+        _remove(errors)
+        raise
     made = SpawnContext(processes, errors)
     if not join:
         return made
@@ -172,8 +189,7 @@ def start_processes(
             pass
     finally:
         _end(processes, _GRACE)
-        for path in errors:
-            os.unlink(path)
+        _remove(errors)
     return None
 
 

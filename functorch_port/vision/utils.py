@@ -51,6 +51,7 @@ def make_grid(
 
     Raises:
         TypeError: it is no tensor, and no list of tensors.
+        RuntimeError: images of integers are to be normalized.
 
     Example:
         >>> import functorch_port as torch
@@ -64,6 +65,11 @@ def make_grid(
     if normalize:
         if value_range is not None and not isinstance(value_range, tuple):
             raise TypeError("value_range has to be a tuple (min, max) if specified. min and max are numbers")
+        if images.dtype.kind in "biu":
+            raise RuntimeError(
+                f"make_grid(normalize=True) takes images of floats, not of {images.dtype}, which hold nothing "
+                "between 0 and 1: call .float() on them"
+            )
         parts = images if scale_each else [images]
         images = np.stack([_to_unit(part, value_range) for part in parts])
         images = images if scale_each else images[0]

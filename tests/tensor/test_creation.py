@@ -452,3 +452,28 @@ def test_the_old_constructor_takes_any_sequence():
         makers = (lambda t: t.Tensor(data), lambda t: t.LongTensor(data), lambda t: t.ones(1).new(data))  # noqa: B023
         for make in makers:
             assert run(ft, make) == run(torch, make), data
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_linspace_is_torchs_to_the_last_bit(dtype):
+    rng = np.random.default_rng(0)
+    for steps in (3, 10, 33, 100):
+        start, end = rng.normal(size=2) * (1, 50)
+        found, expected = (
+            lib.linspace(start, end, steps, dtype=getattr(lib, dtype)).double().numpy() for lib in (ft, torch)
+        )
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("size", [3, 5000])
+@pytest.mark.parametrize("how", ["tensor", "as_tensor", "asarray", "from_numpy"])
+def test_arrays_of_subclasses_are_plain_ones(how, size):
+    """The numbers of a masked array are all taken, as in PyTorch."""
+    values = np.arange(2.0 * size).reshape(2, size)
+    masked = np.ma.array(values.copy(), mask=values % 2 == 0)
+    for made in (masked, np.matrix(values.copy())):
+        tensor = getattr(ft, how)(made)
+        np.testing.assert_array_equal((tensor * 2).numpy(), values * 2)
+        assert type(tensor.numpy()) is np.ndarray
+        np.testing.assert_array_equal(ft.utils.data.default_collate([made, made]).numpy(), [values, values])

@@ -529,3 +529,9 @@ def test_changed_collate_map_is_obeyed(monkeypatch):
     monkeypatch.setitem(default_collate_fn_map, ft.Tensor, lambda batch, *, collate_fn_map=None: len(batch))
     data = ft.utils.data.TensorDataset(ft.arange(3))
     assert list(ft.utils.data.DataLoader(data, batch_size=2)) == [[2], [1]]
+
+
+def test_arrays_beside_numbers_are_an_error_in_words():
+    for lib in (torch, ft):
+        with pytest.raises(RuntimeError, match="stack expects each tensor to be equal size"):
+            lib.utils.data.default_collate([np.ones(2), 1])

@@ -316,6 +316,19 @@ def test_what_cannot_be_sent_is_an_error_that_says_what(part):
         iter(DataLoader(num_workers=1, **parts))
 
 
+@pytest.mark.parametrize("mode", ["w", "w+", "r+", "a+"])
+def test_a_file_open_for_writing_is_not_copied(mode, tmp_path):
+    (tmp_path / "log").touch()
+    with open(tmp_path / "log", mode) as file:
+        loader = DataLoader([1, 2], num_workers=1, collate_fn=lambda batch: file.write("x"))
+        with pytest.raises(
+            TypeError, match=r"the collate_fn cannot be sent.* cannot pickle '.*log', which is open"
+        ):
+            iter(loader)
+    with open(tmp_path / "log") as file:
+        assert list(DataLoader([1], num_workers=1, collate_fn=lambda batch: file.read())) == [""]
+
+
 def test_what_cannot_come_back_is_an_error():
     iterator = iter(
         DataLoader([1, 2, 3], num_workers=1, collate_fn=lambda b: b[0] if b[0] != 2 else threading.Lock())

@@ -142,6 +142,44 @@ def test_convert_image_dtype(old: str, new: str) -> None:
     compare(our_functional.convert_image_dtype(ft.from_numpy(x), getattr(ft, new)), expected, exact=True)
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_values_of_half_precision_are_scaled_in_single_precision(kind: str) -> None:
+    """A largest value such as 255.999 or 65535 has no equal in half precision, nor has 1 / 255."""
+    small, large = np.arange(256).reshape(1, 16, 16), np.arange(16, 65536, 4096).reshape(1, 4, 4)
+    for bits, x in (("uint8", small), ("int16", small), ("uint16", large)):
+        for convert in (
+            lambda lib, f, v2, t: f.convert_image_dtype(t, getattr(lib, kind)),
+            lambda lib, f, v2, t: v2.functional.to_dtype(t, getattr(lib, kind), scale=True),
+            lambda lib, f, v2, t: f.convert_image_dtype(t.to(getattr(lib, kind)) / 66000, getattr(lib, bits)),
+        ):
+            out = [
+                convert(lib, t.functional, t.v2, lib.tensor(x).to(getattr(lib, bits))).float().numpy()
+                for lib, t in ((ft, ours), (torch, theirs))
+            ]
+            np.testing.assert_array_equal(*out, err_msg=bits)
+
+
+def test_tensors_that_are_no_bytes_or_colors() -> None:
+    flags = np.random.default_rng(0).random((1, 9, 8)) > 0.5
+    for x in (flags, flags.astype(np.uint16) * 1001):
+        for mode in ("bilinear", "bicubic"):
+            for v2 in (False, True):
+                f, g = (
+                    (t.v2 if v2 else t).functional.resize(
+                        lib.from_numpy(x), [5, 11], t.InterpolationMode(mode), antialias=False
+                    )
+                    for t, lib in ((ours, ft), (theirs, torch))
+                )
+                compare(f, g, exact=True)
+    gray = np.random.default_rng(0).random((1, 5, 6), np.float32)
+    for transforms in (lambda t: t, lambda t: t.v2):
+        f, g = (
+            transforms(t).functional.rgb_to_grayscale(lib.from_numpy(gray), 3)
+            for t, lib in ((ours, ft), (theirs, torch))
+        )
+        compare(f, g, exact=True)
+
+
 @pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "CMYK", "1", "I", "F", "P", "I;16"])
 def test_pillow_modes(mode: str) -> None:
     rng = np.random.default_rng(0)
@@ -202,6 +240,10 @@ def test_errors_are_those_of_torchvision() -> None:
         lambda t, lib: t.functional.rotate(lib.zeros(1, 4, 4), 30, t.InterpolationMode.BICUBIC),
         lambda t, lib: t.functional.equalize(lib.zeros(3, 4, 4)),
         lambda t, lib: t.functional.adjust_brightness(lib.zeros(2, 4, 4), 0.5),
+        *(
+            lambda t, lib, name=name: getattr(t.functional, f"adjust_{name}")(lib.zeros(3, 4, 4), -1.0)
+            for name in ("brightness", "contrast", "saturation", "sharpness")
+        ),
     ]
     for call in calls:
         error = raised(lambda: call(theirs, torch))
@@ -242,6 +284,21 @@ def test_gradients(name: str) -> None:
     wanted.square().sum().backward()
     found.square().sum().backward()
     np.testing.assert_allclose(array(y.grad), array(x.grad), rtol=1e-5, atol=2e-5)
+
+
+def test_a_displacement_has_a_gradient_and_may_be_traced() -> None:
+    start = PLANES[:, :16, :17].astype(np.float32) / 255
+    shift = np.random.default_rng(0).random((1, 16, 17, 2), np.float32) * 0.2
+    for by_compile in (False, True):
+        found = []
+        for lib, f in ((torch, their_functional), (ft, our_functional)):
+            x, by = lib.from_numpy(start), lib.from_numpy(shift).requires_grad_()
+            move = ft.compile(f.elastic_transform) if by_compile and lib is ft else f.elastic_transform
+            out = move(x, by)
+            out.square().sum().backward()
+            found.append((array(out), array(by.grad)))
+        for wanted, got in zip(*found):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_a_compiled_function_may_normalize_and_crop() -> None:

@@ -93,6 +93,12 @@ def test_boxes_and_masks(floats: bool) -> None:
         compare(call(ours, *map(ft.from_numpy, (image, BOXES, MASKS))), expected)
 
 
+def test_integers_are_not_normalized() -> None:
+    for lib, utils in ((torch, theirs), (ft, ours)):
+        with pytest.raises(RuntimeError):
+            utils.make_grid(lib.ones(2, 3, 4, 4, dtype=lib.uint8), normalize=True)
+
+
 def test_errors_are_those_of_torchvision() -> None:
     for call in (
         lambda u, t: u.save_image(t.zeros(1, 3, 3), "/tmp/x.nope"),

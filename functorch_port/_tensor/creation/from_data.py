@@ -71,7 +71,13 @@ def _warn_copy(spelling: str) -> None:
     )
 
 
+def _base(data: Any) -> Any:
+    """An array of a subclass, such as one with a mask, as a plain one; other data as they are."""
+    return np.asarray(data) if isinstance(data, np.ndarray) else data
+
+
 def _from_data(data: Any, dtype: DType | None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    data = _base(data)
     with tracing.x64():
         return finish(value_of(data, dtype), device, requires_grad)
 
@@ -86,6 +92,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     dtype = _dtype(dtype, "as_tensor")
     if isinstance(data, Tensor):
         return data.to(dtype=dtype or data.dtype, device=device)  # type: ignore[attr-defined]
+    data = _base(data)
     made = _from_data(data, dtype, device)
     _follows(made, data)
     return made
@@ -123,6 +130,7 @@ def asarray(
         out = obj.to(dtype=_dtype(dtype, "asarray") or obj.dtype, device=device)  # type: ignore[attr-defined]
         out = out.clone() if copy and out is obj else out  # type: ignore[attr-defined]
         return out.requires_grad_() if requires_grad else out
+    obj = _base(obj)
     made = _from_data(obj, _dtype(dtype, "asarray"), device, requires_grad)
     if copy or not isinstance(obj, np.ndarray) or not obj.ndim:  # one of no dimensions counts as a number
         return made
@@ -174,6 +182,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    ndarray = _base(ndarray)
     made = _from_data(checked_numpy(ndarray), None)
     _follows(made, ndarray)
     return made

@@ -24,6 +24,15 @@ from .from_data import _from_data
 __all__ = ["arange", "linspace", "logspace", "range"]
 
 
+#: dtypes that hold a product of two numbers of another dtype exactly
+_WIDER: dict[np.dtype, np.dtype] = {
+    dtypes.float16.np: np.dtype(np.float32),
+    dtypes.bfloat16.np: np.dtype(np.float32),
+    dtypes.float32.np: np.dtype(np.float64),
+    dtypes.float64.np: np.dtype(np.longdouble),
+}
+
+
 def arange(
     *args: Any,
     start: Any = None,
@@ -169,12 +178,12 @@ def linspace(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
     kind, first, last, steps = _spaced("linspace", start, end, steps, dtype)
-    if kind.np.kind in "fc" and kind.np.itemsize >= 4:
+    if kind.np in _WIDER or kind.is_complex:
         work = kind.np
     else:
         work = np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
     with tracing.x64():
-        values = _linspace(_of_type(work, first), _of_type(work, last), steps)
+        values = evenly_spaced(_of_type(work, first), _of_type(work, last), steps)
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
@@ -232,16 +241,28 @@ def _of_type(kind: np.dtype, value: Any) -> Any:
     return value.astype(kind) if isinstance(value, jax.core.Tracer) else kind.type(value)
 
 
-def _linspace(first: Any, last: Any, steps: int) -> Any:
-    """Count from both ends towards the middle, as PyTorch does."""
+def evenly_spaced(first: Any, last: Any, steps: int) -> Any:
+    """Count from both ends towards the middle, as PyTorch does.
+
+    Its kernels round a product and a sum once, or in half precision each by itself.
+    """
     if steps == 1:
         return first.reshape(1)
     memory.room((steps,), first.dtype)
     count = np.arange(steps)
-    i = count.astype(first.dtype)
     step = (last - first) / first.dtype.type(max(steps - 1, 1))
-    where = np.where if isinstance(step, np.generic) else jnp.where
-    return where(count < steps // 2, first + step * i, last - step * i[::-1])
+    if not isinstance(step, np.generic):
+        i = count.astype(first.dtype)
+        return jnp.where(count < steps // 2, first + step * i, last - step * i[::-1])
+    dtype, half = first.dtype, steps // 2
+    wide = _WIDER.get(dtype, dtype)
+
+    def times(i: np.ndarray) -> np.ndarray:
+        product = wide.type(step) * i.astype(wide)
+        return product.astype(dtype) if dtype.itemsize == 2 else product
+
+    parts = first + times(count[:half]), last - times(count[: steps - half][::-1])
+    return np.concatenate([part.astype(dtype) for part in parts])
 
 
 def logspace(
@@ -264,6 +285,6 @@ def logspace(
     kind, first, last, steps = _spaced("logspace", start, end, steps, dtype)
     double = np.dtype(np.complex128 if _is_complex(first, last) else np.float64)
     with tracing.x64():
-        values = np.float64(base) ** _linspace(_of_type(double, first), _of_type(double, last), steps)
+        values = np.float64(base) ** evenly_spaced(_of_type(double, first), _of_type(double, last), steps)
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)

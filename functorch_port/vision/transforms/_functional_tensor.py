@@ -35,6 +35,12 @@ def _check_channels(img: Tensor, permitted: tuple[int, ...] = (1, 3)) -> None:
         )
 
 
+def _checked_factor(what: str, factor: float) -> float:
+    if factor < 0:
+        raise ValueError(f"{what}_factor ({factor}) is not non-negative.")
+    return float(factor)
+
+
 def get_dimensions(img: Tensor) -> list[int]:
     check(img)
     channels = 1 if img.ndim == 2 else img.shape[-3]
@@ -102,6 +108,8 @@ def pad(img: Tensor, padding: tuple[int, int, int, int], fill: Any, padding_mode
             raise ValueError(
                 f"fill has {len(fill)} numbers, but the image {img.shape[-3]} channels: give one for each, or one"
             )
+        elif padding_mode != "constant":
+            raise ValueError(f"Padding mode '{padding_mode}' is not supported if fill is not scalar")
     return geometry.pad(img, padding, 0 if fill is None else fill, padding_mode)
 
 
@@ -128,14 +136,8 @@ def perspective(img: Tensor, coefficients: Sequence[float], mode: InterpolationM
 
 def elastic(img: Tensor, displacement: Tensor, mode: InterpolationMode, fill: Any) -> Tensor:
     check(img)
-    wanted = (1, img.shape[-2], img.shape[-1], 2)
-    if not isinstance(displacement, Tensor):
-        raise TypeError("Argument displacement should be a Tensor")
-    if tuple(displacement.shape) != wanted:
-        raise ValueError(
-            f"Argument displacement shape should be {wanted}, but given {tuple(displacement.shape)}"
-        )
-    return geometry.elastic(img, np.asarray(displacement.detach()), _sampling(mode), fill)
+    geometry.check_displacement(displacement, img.shape[-2], img.shape[-1])
+    return geometry.elastic(img, displacement, _sampling(mode), fill)
 
 
 def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool) -> Tensor:
@@ -191,18 +193,21 @@ def convert_image_dtype(img: Tensor, dtype: Any, v2: bool = False) -> Tensor:
 
 
 def adjust_brightness(img: Tensor, factor: float) -> Tensor:
+    factor = _checked_factor("brightness", factor)
     _check_channels(img)
-    return color.adjust_brightness(img, float(factor))
+    return color.adjust_brightness(img, factor)
 
 
 def adjust_contrast(img: Tensor, factor: float, v2: bool = False) -> Tensor:
+    factor = _checked_factor("contrast", factor)
     _check_channels(img, (3, 1))
-    return color.adjust_contrast(img, float(factor), v2)
+    return color.adjust_contrast(img, factor, v2)
 
 
 def adjust_saturation(img: Tensor, factor: float, v2: bool = False) -> Tensor:
+    factor = _checked_factor("saturation", factor)
     _check_channels(img)
-    return color.adjust_saturation(img, float(factor), v2)
+    return color.adjust_saturation(img, factor, v2)
 
 
 def adjust_hue(img: Tensor, factor: float) -> Tensor:
@@ -211,8 +216,9 @@ def adjust_hue(img: Tensor, factor: float) -> Tensor:
 
 
 def adjust_sharpness(img: Tensor, factor: float, v2: bool = False) -> Tensor:
+    factor = _checked_factor("sharpness", factor)
     _check_channels(img)
-    return color.adjust_sharpness(img, float(factor), v2)
+    return color.adjust_sharpness(img, factor, v2)
 
 
 def adjust_gamma(img: Tensor, gamma: float, gain: float) -> Tensor:
@@ -242,7 +248,10 @@ def solarize(img: Tensor, threshold: float) -> Tensor:
     bound = color.largest(img.dtype.np)
     if threshold > bound:
         raise TypeError("Threshold should be less than bound of img.")
-    return color.solarize(img, float(threshold))
+    real = (
+        img.dtype if img.is_floating_point() else torch.get_default_dtype()
+    )  # in which PyTorch compares them
+    return color.solarize(img, float(np.asarray(threshold, real.np)))
 
 
 def autocontrast(img: Tensor, v2: bool = False) -> Tensor:

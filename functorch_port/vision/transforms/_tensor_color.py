@@ -60,14 +60,21 @@ def convert_dtype(x: Array, dtype: Any, by_product: bool = False):
     if is_float(old):
         if is_float(new):
             return x.astype(new)
-        return (x * old.type(largest(new) + 1 - 1e-3)).astype(new)
+        wide = _wide(old)
+        return (x.astype(wide) * wide(largest(new) + 1 - 1e-3)).astype(old).astype(new)
     if is_float(new):
-        bound = largest(old)
-        return x.astype(new) * new.type(1.0 / bound) if by_product else x.astype(new) / new.type(bound)
+        wide, bound = _wide(new), largest(old)
+        real = x.astype(new).astype(wide)
+        return (real * wide(1.0 / bound) if by_product else real / wide(bound)).astype(new)
     before, after = largest(old), largest(new)
     if before > after:
         return (x // old.type((before + 1) // (after + 1))).astype(new)
     return x.astype(new) * new.type((after + 1) // (before + 1))
+
+
+def _wide(dtype: np.dtype) -> Any:
+    """The float dtype in which PyTorch multiplies numbers of this one by a Python number."""
+    return np.float32 if dtype.itemsize == 2 else dtype.type
 
 
 def _sum(x: Any, scale: float, other: Any, fused: bool) -> Any:
@@ -95,6 +102,8 @@ def gray_of(x: Any, fused: bool = False) -> Any:
 @kernel
 def rgb_to_grayscale(x: Array, num_output_channels: int, fused: bool = False):
     """The luminance, in one channel or three."""
+    if x.shape[-3] == 1 and not fused:  # v1 gives three channels to none but those that had three
+        return x
     gray = gray_of(x, fused).astype(x.dtype) if x.shape[-3] == 3 else x
     if num_output_channels == 1:
         return gray
@@ -225,8 +234,9 @@ def invert(x: Array):
 
 @kernel
 def posterize(x: Array, bits: int):
-    """Keep the first bits of each byte."""
-    return x & np.uint8((256 - (1 << (8 - bits))) & 0xFF)
+    """Keep the first bits of each integer, without its sign."""
+    size = largest(x.dtype).bit_length()
+    return x if bits >= size else x & x.dtype.type(((1 << bits) - 1) << (size - bits))
 
 
 @kernel
@@ -264,6 +274,8 @@ def autocontrast(x: Array, by_quotient: bool = False):
 def equalize(x: Array):
     """Make all shades of a channel equally frequent."""
     xp = namespace(x)
+    if not x.size:
+        return x
     flat = x.reshape(-1, x.shape[-2] * x.shape[-1])
     return xp.stack([_equalized(xp, channel) for channel in flat]).reshape(x.shape)
 

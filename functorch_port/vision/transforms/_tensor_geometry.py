@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+import functorch_port as torch
+from functorch_port._tensor.creation.ranges import evenly_spaced
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.ops.grid import BILINEAR, NEAREST, ZEROS, grid_sampler_2d
 from functorch_port.ops.resize import integer_weights, taps
 from functorch_port.ops.resize import resize as resize_by_jax
 
-from ._kernel import Array, kernel, namespace
+from ._kernel import Array, kernel, namespace, on_host
 from ._tensor_color import is_float
 
 __all__ = [
@@ -110,7 +112,8 @@ def resize(x: Array, size: tuple[int, int], mode: str, antialias: bool, by_bytes
     xp = namespace(x)
     if dtype == np.uint8:  # the bicubic weights may lead out of the range
         x = xp.clip(x, 0, 255)
-    return xp.rint(x).astype(dtype)
+    # torchvision rounds neither for bool nor for unsigned integers that are not bytes
+    return (x if dtype.kind in "bu" and dtype != np.uint8 else xp.rint(x)).astype(dtype)
 
 
 def _by_index(x: Any, size: Sequence[int], mode: str) -> Any:
@@ -260,7 +263,7 @@ def _sampled(x: np.ndarray, grid: np.ndarray, mode: str) -> np.ndarray:
     return out.T.reshape(*x.shape[:2], *grid.shape[:2])
 
 
-def _sample(img: Tensor, grid: np.ndarray, mode: str, fill: Any) -> Tensor:
+def _sample(img: Tensor, grid: np.ndarray | Tensor, mode: str, fill: Any) -> Tensor:
     """`sample` with the color of new pixels as it was given."""
     return sample(img, grid, mode, _fills(img, fill))
 
@@ -301,18 +304,20 @@ def affine(img: Tensor, matrix: Sequence[float], mode: str, fill: Any) -> Tensor
 def rotate(img: Tensor, matrix: Sequence[float], mode: str, expand: bool, fill: Any) -> Tensor:
     """As `affine`; with ``expand`` the result is so large that nothing is cut off."""
     size = (img.shape[-2], img.shape[-1])
-    out = _expanded(matrix, *size) if expand else size
+    out = expanded(matrix, *size) if expand else size
     return _sample(img, _affine_grid(matrix, size, out), mode, fill)
 
 
-def _expanded(matrix: Sequence[float], height: int, width: int) -> tuple[int, int]:
+def expanded(matrix: Sequence[float], height: int, width: int) -> tuple[int, int]:
     """The size of what an affine map makes of an image."""
     x, y = 0.5 * width, 0.5 * height
-    corners = np.array([[-x, -y, 1], [-x, y, 1], [x, y, 1], [x, -y, 1]], np.float32)
-    ends = corners @ np.asarray(matrix, np.float32).reshape(2, 3).T + np.array([x, y], np.float32)
+    corners = np.array([[-x, -x, x, x], [-y, y, y, -y]], np.float32)
+    a, b, c, d, e, f = np.asarray(matrix, np.float32)
+    ends = np.stack([corners[0] * a + corners[1] * b + c, corners[0] * d + corners[1] * e + f], -1)
+    low, high = (end + np.array([x, y], np.float32) for end in (ends.min(0), ends.max(0)))
     tolerance = np.float32(1e-4)  # what differs by less is rounding
-    high = np.ceil(np.trunc(ends.max(0) / tolerance) * tolerance)
-    low = np.floor(np.trunc(ends.min(0) / tolerance) * tolerance)
+    high = np.ceil(np.trunc(high * np.float32(1e4)) * tolerance)
+    low = np.floor(np.trunc(low * np.float32(1e4)) * tolerance)
     columns, rows = (int(n) for n in high - low)
     return rows, columns
 
@@ -330,11 +335,52 @@ def perspective(img: Tensor, coefficients: Sequence[float], mode: str, fill: Any
     return _sample(img, np.stack([across, down], -1)[None], mode, fill)
 
 
-def elastic(img: Tensor, displacement: np.ndarray, mode: str, fill: Any) -> Tensor:
+def elastic(img: Tensor, displacement: Tensor, mode: str, fill: Any) -> Tensor:
     """Move each pixel by a displacement (1, H, W, 2) in the coordinates of `grid_sample`."""
-    y, x = (np.linspace((1 - n) / n, (n - 1) / n, n, dtype=np.float32) for n in img.shape[-2:])
+    y, x = (evenly_spaced(np.float32((1 - n) / n), np.float32((n - 1) / n), n) for n in img.shape[-2:])
     identity = np.stack(np.broadcast_arrays(x[None, :], y[:, None]), -1)[None]
-    return _sample(img, identity + displacement, mode, fill)
+    known = on_host(displacement)
+    grid = torch.from_numpy(identity) + displacement if known is None else identity + known
+    return _sample(img, grid, mode, fill)
+
+
+def check_displacement(displacement: Any, rows: int, columns: int) -> None:
+    """Refuse what `elastic` cannot take for an image of this size."""
+    wanted = (1, rows, columns, 2)
+    if not isinstance(displacement, Tensor):
+        raise TypeError("Argument displacement should be a Tensor")
+    if tuple(displacement.shape) != wanted:
+        raise ValueError(f"Argument displacement shape should be {wanted}, but given {displacement.shape}")
+
+
+def _turned_and_sheared(angle: float, shear: Sequence[float]) -> tuple[float, float, float, float]:
+    turn, shear_x, shear_y = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
+    a = math.cos(turn - shear_y) / math.cos(shear_y)
+    b = -math.cos(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) - math.sin(turn)
+    c = math.sin(turn - shear_y) / math.cos(shear_y)
+    d = -math.sin(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) + math.cos(turn)
+    return a, b, c, d
+
+
+def affine_matrix(
+    center: Sequence[float],
+    angle: float,
+    translate: Sequence[float],
+    scale: float,
+    shear: Sequence[float],
+) -> list[float]:
+    """The six numbers of an affine map. It shears, then rotates and scales around ``center``, then moves.
+
+    Args:
+        center: x and y of what stays in its place.
+        angle: of the rotation, in degrees.
+        translate: along x and y.
+        scale: the factor.
+        shear: along x and y, in degrees.
+    """
+    a, b, c, d = (number * scale for number in _turned_and_sheared(angle, shear))
+    (cx, cy), (tx, ty) = center, translate
+    return [a, b, a * -cx + b * -cy + (cx + tx), c, d, c * -cx + d * -cy + (cy + ty)]
 
 
 def inverse_matrix(
@@ -344,23 +390,9 @@ def inverse_matrix(
     scale: float,
     shear: Sequence[float],
 ) -> list[float]:
-    """The six numbers of the inverse of an affine map.
-
-    The map shears, then rotates and scales around ``center``, then moves.
-
-    Args:
-        center: x and y of what stays in its place.
-        angle: of the rotation, in degrees.
-        translate: along x and y.
-        scale: the factor.
-        shear: along x and y, in degrees.
-    """
-    turn, shear_x, shear_y = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
+    """The six numbers of the inverse of `affine_matrix`."""
+    a, b, c, d = _turned_and_sheared(angle, shear)
     (cx, cy), (tx, ty) = center, translate
-    a = math.cos(turn - shear_y) / math.cos(shear_y)
-    b = -math.cos(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) - math.sin(turn)
-    c = math.sin(turn - shear_y) / math.cos(shear_y)
-    d = -math.sin(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) + math.cos(turn)
     m = [d / scale, -b / scale, 0.0, -c / scale, a / scale, 0.0]
     m[2] += m[0] * (-cx - tx) + m[1] * (-cy - ty) + cx
     m[5] += m[3] * (-cx - tx) + m[4] * (-cy - ty) + cy

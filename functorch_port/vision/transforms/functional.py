@@ -63,13 +63,31 @@ def get_image_num_channels(img: Any) -> int:
     return get_dimensions(img)[0]
 
 
-def _new_size(height: int, width: int, size: Sequence[int] | None, max_size: int | None) -> list[int]:
+def _new_size(height: int, width: int, size: int | Sequence[int] | None, max_size: int | None) -> list[int]:
+    """The size after `resize`.
+
+    Raises:
+        ValueError: the size has more than two numbers, or does not go with max_size.
+    """
+    if isinstance(size, int):
+        size = [size]
+    elif isinstance(size, list | tuple):
+        if len(size) not in (1, 2):
+            raise ValueError(
+                f"Size must be an int or a 1 or 2 element tuple/list, not a {len(size)} element tuple/list"
+            )
+        if max_size is not None and len(size) != 1:
+            raise ValueError(
+                "max_size should only be passed if size specifies the length of the smaller edge, i.e. size should be "
+                "an int or a sequence of length 1 in torchscript mode."
+            )
     """Height and width after `resize`: one number is for the shorter side, none fits the longer one to max_size."""
     if size is not None and len(size) == 2:
         return [int(n) for n in size]
     short, long = min(height, width), max(height, width)
     if size is None:
-        assert max_size is not None
+        if not isinstance(max_size, int):
+            raise ValueError(f"max_size must be an integer when size is None, but got {max_size} instead.")
         new_short, new_long = int(max_size * short / long), max_size
     else:
         new_short, new_long = size[0], int(size[0] * long / short)
@@ -107,19 +125,8 @@ def resize(
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.functional.resize.html
     """
     mode = mode_of(interpolation)
-    if isinstance(size, list | tuple):
-        if len(size) not in (1, 2):
-            raise ValueError(
-                f"Size must be an int or a 1 or 2 element tuple/list, not a {len(size)} element tuple/list"
-            )
-        if max_size is not None and len(size) != 1:
-            raise ValueError(
-                "max_size should only be passed if size specifies the length of the smaller edge, i.e. size should be "
-                "an int or a sequence of length 1 in torchscript mode."
-            )
-    sizes = [size] if isinstance(size, int) else size
     _, height, width = get_dimensions(img)
-    new = _new_size(height, width, sizes, max_size)
+    new = _new_size(height, width, size, max_size)
     if new == [height, width]:
         return img
     if isinstance(img, Tensor):
@@ -205,8 +212,7 @@ def resized_crop(
 ) -> Any:
     """Cut a rectangle out and resize it, as `crop` and `resize` do."""
     mode = mode_of(interpolation)
-    sizes = [size] if isinstance(size, int) else size
-    new = _new_size(height, width, sizes, None)
+    new = _new_size(height, width, size, None)
     box = (top, left, height, width)
     if isinstance(img, Tensor):
         return _functional_tensor.resized_crop(img, box, new, mode, antialias, _v2)
@@ -242,13 +248,18 @@ def perspective(
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.functional.perspective.html
     """
-    if coefficients is None:
-        coefficients = perspective_coefficients(startpoints, endpoints)
-    elif startpoints is not None and endpoints is not None:
-        raise ValueError("The startpoints/endpoints and the coefficients shouldn't be defined concurrently.")
-    elif len(coefficients) != 8:
-        raise ValueError("Argument coefficients should have 8 float values")
+    coefficients = _coefficients(startpoints, endpoints, coefficients)
     return home(img).perspective(img, coefficients, mode_of(interpolation), fill)
+
+
+def _coefficients(startpoints: Any, endpoints: Any, coefficients: Sequence[float] | None) -> Sequence[float]:
+    if coefficients is None:
+        return perspective_coefficients(startpoints, endpoints)
+    if startpoints is not None and endpoints is not None:
+        raise ValueError("The startpoints/endpoints and the coefficients shouldn't be defined concurrently.")
+    if len(coefficients) != 8:
+        raise ValueError("Argument coefficients should have 8 float values")
+    return coefficients
 
 
 def _centred(img: Any, center: Sequence[float]) -> list[float]:

@@ -41,9 +41,10 @@ class TVTensor(Tensor):
         return _of, (type(self), plain(self), self._meta())
 
     def __repr__(self, **kwargs: Any) -> str:
-        body = repr(plain(self)).removeprefix("tensor(").removesuffix(")")
+        if isinstance(self, Mask):
+            return super().__repr__()
         more = ", ".join(f"{name}={value}" for name, value in self._meta().items())
-        return f"{type(self).__name__}({body}, {more})"
+        return f"{super().__repr__().removesuffix(')')}, {more})"
 
 
 def plain(x: Any) -> Any:
@@ -180,7 +181,9 @@ class BoundingBoxes(TVTensor):
         if tensor.ndim != 2:
             raise ValueError(f"Expected a 1D or 2D tensor, got {tensor.ndim}D")
         if tensor.shape[-1] != 4:
-            raise ValueError(f"Expected four numbers for each box, got {tensor.shape[-1]}")
+            raise ValueError(
+                f"Expected four numbers for each box, got {tensor.shape[-1]}; without a box, give torch.empty(0, 4)"
+            )
         height, width = canvas_size
         meta = {"format": format_of(format), "canvas_size": (height, width), "clamping_mode": clamping_mode}
         return _of(cls, tensor, meta)
@@ -189,16 +192,21 @@ class BoundingBoxes(TVTensor):
         return {name: getattr(self, name) for name in ("format", "canvas_size", "clamping_mode")}
 
 
-def wrap(wrappee: Tensor, *, like: TVTensor, **kwargs: Any) -> Any:
+def wrap(wrappee: Tensor, *, like: Tensor, **kwargs: Any) -> Any:
     """A tensor as one of the same kind as another.
 
     Args:
         wrappee: the tensor.
-        like: gives the kind, and for boxes the format, the size of the image and how they are cut.
+        like: gives the kind, and for boxes the format, the size of the image and how they are cut. With an ordinary
+            tensor, the result is one.
         kwargs: of the latter, those that differ.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.tv_tensors.wrap.html
     """
+    if not isinstance(like, TVTensor):
+        return plain(wrappee)
+    if "format" in kwargs:
+        kwargs["format"] = format_of(kwargs["format"])
     return _of(type(like), plain(wrappee), {**like._meta(), **kwargs})
 
 

@@ -291,6 +291,8 @@ class _Pickler(cloudpickle.Pickler):
             return _of_file(obj) or super().reducer_override(obj)
         if obj is default_generator:
             return _default_generator, ()
+        if isinstance(obj, io.TextIOWrapper) and obj not in (sys.stdout, sys.stderr) and _is_written(obj):
+            raise pickle.PicklingError(f"cannot pickle {obj.name!r}, which is open for writing")
         if isinstance(obj, type | FunctionType) and _goes_by_name(obj.__module__):
             self.modules[obj.__module__] = None
         elif isinstance(obj, ModuleType) and getattr(obj, "__file__", None) and _goes_by_name(obj.__name__):
@@ -322,6 +324,11 @@ class _Pickler(cloudpickle.Pickler):
             if any(end >= begin for (_, end), (begin, _) in pairwise(spans)):
                 found.add(cell)
         return frozenset(found)
+
+
+def _is_written(file: io.TextIOWrapper) -> bool:
+    """Whether a file may be written to: a copy in another process would not be written to the disk."""
+    return not file.closed and file.writable()
 
 
 def _of_file(array: np.ndarray) -> Any:

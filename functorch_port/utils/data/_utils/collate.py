@@ -110,10 +110,10 @@ def collate_numpy_array_fn(batch: Any, *, collate_fn_map: dict | None = None) ->
     if _NO_NUMBERS.search(batch[0].dtype.str):
         raise TypeError(_CANNOT.format(batch[0].dtype))
     first = batch[0]
-    if all(array.shape == first.shape and array.dtype == first.dtype for array in batch) and _plain(
-        collate_fn_map
+    if _plain(collate_fn_map) and all(
+        isinstance(a, np.ndarray) and (a.shape, a.dtype) == (first.shape, first.dtype) for a in batch
     ):
-        return torch.as_tensor(np.stack(batch))
+        return torch.as_tensor(np.stack([np.asarray(a) for a in batch]))  # a matrix has two dimensions always
     return collate([torch.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
 
 

@@ -47,7 +47,11 @@ class RandomErasing(RandomApplyTransform):
         self.scale = scale
         self.ratio = ratio
         self.value = (
-            [float(value)] if isinstance(value, int | float) else None if value == "random" else list(value)
+            [float(value)]
+            if isinstance(value, int | float)
+            else None
+            if value == "random"
+            else [*map(float, value)]
         )
         self.inplace = inplace
 

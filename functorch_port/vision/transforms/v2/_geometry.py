@@ -228,7 +228,7 @@ class Pad(Transform):
 
 
 class RandomRotation(Transform):
-    """Turn images and masks by a random angle. Boxes are refused.
+    """Turn images, masks and boxes by a random angle. A box becomes the one around its corners.
 
     Args:
         degrees: the range, or one number for the range from ``-degrees`` to ``degrees``.
@@ -274,7 +274,7 @@ class RandomRotation(Transform):
 
 
 class RandomAffine(Transform):
-    """Rotate, move, scale and shear images and masks by random amounts. Boxes are refused.
+    """Rotate, move, scale and shear images, masks and boxes by random amounts.
 
     Args:
         degrees: the range of the angle, or one number for the range from ``-degrees`` to ``degrees``.
@@ -392,7 +392,7 @@ def _drawn(most: int) -> int:
 
 
 class RandomPerspective(RandomApplyTransform):
-    """Look at images and masks from a random side, with a probability. Boxes are refused.
+    """Look at images, masks and boxes from a random side, with a probability.
 
     Args:
         distortion_scale: how far corners may move, from 0 to 1.
@@ -429,7 +429,7 @@ class RandomPerspective(RandomApplyTransform):
 
 
 class ElasticTransform(Transform):
-    """Move pixels of images and masks by random displacements that are blurred. Boxes are refused.
+    """Move pixels of images, masks and boxes by random displacements that are blurred.
 
     Args:
         alpha: how far, along x and y or one number for both.

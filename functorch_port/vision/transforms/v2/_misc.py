@@ -201,12 +201,12 @@ class ToDtype(Transform):
 
 
 class ConvertImageDtype(Transform):
-    """Convert images to another dtype, and their values to its range. `ToDtype` with ``scale=True`` does the same.
+    """Convert images to another dtype, and their values to its range; the numbers of masks and boxes stay.
 
     Reference: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.v2.ConvertImageDtype.html
     """
 
-    _transformed_types = (F.is_pure_tensor, Image)
+    _transformed_types = (Tensor,)
 
     def __init__(self, dtype: Any = torch.float32) -> None:
         super().__init__()
@@ -230,7 +230,8 @@ class ConvertBoundingBoxFormat(Transform):
 
     def __init__(self, format: Any) -> None:
         super().__init__()
-        self.format = format_of(format)
+        format_of(format)  # checks it
+        self.format = format
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Change one input."""

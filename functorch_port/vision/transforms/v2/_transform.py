@@ -163,20 +163,8 @@ class RandomApplyTransform(Transform):
 
 
 def fill_for(fill: Any, inpt: Any) -> Any:
-    """The color of new pixels for an input: one for all kinds, or a dict by kind, with "others".
-
-    Raises:
-        ValueError: the dict has no color for this kind.
-    """
-    if not isinstance(fill, dict):
-        return fill
-    if type(inpt) in fill:
-        return fill[type(inpt)]
-    if "others" in fill:
-        return fill["others"]
-    raise ValueError(
-        f"fill has no color for {type(inpt).__name__}: add one for this kind, or with the key 'others' for all kinds"
-    )
+    """The color of new pixels for an input: one for all kinds, or a dict by kind, with "others"; None is black."""
+    return fill.get(type(inpt), fill.get("others")) if isinstance(fill, dict) else fill
 
 
 def checked_fill(fill: Any) -> Any:

@@ -5,6 +5,7 @@ Images are changed by the functions of `transforms.functional`; here are those f
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 
@@ -85,6 +86,18 @@ def _with_nearest(fn: Any) -> Any:
     return call
 
 
+def _of_any_channels(fn: Any) -> Any:
+    """A function that changes each channel by itself, which v1 does to 1 or 3, as one of any number of them."""
+
+    @functools.wraps(fn)
+    def call(inpt: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(inpt, Tensor) or (inpt.ndim > 2 and inpt.shape[-3] in (1, 3)):
+            return fn(inpt, *args, **kwargs)
+        return fn(inpt.unsqueeze(-3), *args, **kwargs).squeeze(-3)
+
+    return call
+
+
 resize = any_kind(_resize, _resize_mask, _boxes.resize, name="resize")
 resized_crop = any_kind(_resized_crop, _resized_crop_mask, _boxes.resized_crop, name="resized_crop")
 pad = any_kind(_pad, _pad, _boxes.pad, name="pad")
@@ -93,19 +106,19 @@ center_crop = any_kind(_F.center_crop, _F.center_crop, _boxes.center_crop)
 horizontal_flip = any_kind(_F.hflip, _F.hflip, _boxes.horizontal_flip, name="horizontal_flip")
 vertical_flip = any_kind(_F.vflip, _F.vflip, _boxes.vertical_flip, name="vertical_flip")
 hflip, vflip = horizontal_flip, vertical_flip
-rotate = any_kind(_F.rotate, _with_nearest(_F.rotate))
-affine = any_kind(_F.affine, _with_nearest(_F.affine))
-perspective = any_kind(_F.perspective, _with_nearest(_F.perspective))
-elastic = any_kind(_F.elastic_transform, _with_nearest(_F.elastic_transform), name="elastic")
+rotate = any_kind(_F.rotate, _with_nearest(_F.rotate), _boxes.rotate)
+affine = any_kind(_F.affine, _with_nearest(_F.affine), _boxes.affine)
+perspective = any_kind(_F.perspective, _with_nearest(_F.perspective), _boxes.perspective)
+elastic = any_kind(_F.elastic_transform, _with_nearest(_F.elastic_transform), _boxes.elastic, name="elastic")
 elastic_transform = elastic
 five_crop = any_kind(_F.five_crop)
 ten_crop = any_kind(_F.ten_crop)
 
 adjust_brightness = any_kind(_F.adjust_brightness, colors=True)
 adjust_hue = any_kind(_F.adjust_hue, colors=True)
-adjust_gamma = any_kind(_F.adjust_gamma, colors=True)
-invert = any_kind(_F.invert, colors=True)
-solarize = any_kind(_F.solarize, colors=True)
+adjust_gamma = any_kind(_of_any_channels(_F.adjust_gamma), colors=True)
+invert = any_kind(_of_any_channels(_F.invert), colors=True)
+solarize = any_kind(_of_any_channels(_F.solarize), colors=True)
 gaussian_blur = any_kind(_F.gaussian_blur, colors=True)
 permute_channels = any_kind(_functional_colors.permute_channels, colors=True)
 normalize = any_kind(_normalize, colors=True, name="normalize")
@@ -147,6 +160,7 @@ def _erase(inpt: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool =
     return _F.to_pil_image(_F.erase(pil_to_tensor(inpt), i, j, h, w, v), mode=inpt.mode)
 
 
+@_of_any_channels
 def _equalize(inpt: Any) -> Any:
     if isinstance(inpt, Tensor) and inpt.dtype != torch.uint8:
         return _F.convert_image_dtype(_F.equalize(_F.convert_image_dtype(inpt, torch.uint8)), inpt.dtype)
@@ -154,9 +168,12 @@ def _equalize(inpt: Any) -> Any:
 
 
 def _posterize(inpt: Any, bits: int) -> Any:
-    if isinstance(inpt, Tensor) and inpt.is_floating_point():
-        return _tensor_color.posterize_floats(inpt, int(bits))
-    return _F.posterize(inpt, bits)
+    if not isinstance(inpt, Tensor):
+        return _F.posterize(inpt, bits)
+    if not isinstance(bits, int) or not 0 <= bits <= 8:
+        raise TypeError(f"bits must be a positive integer in the range [0, 8], got {bits} instead.")
+    of_tensor = _tensor_color.posterize_floats if inpt.is_floating_point() else _tensor_color.posterize
+    return of_tensor(inpt, bits)
 
 
 def _grayscale_to_rgb(inpt: Any) -> Any:
@@ -272,16 +289,16 @@ __all__ = [
     "vertical_flip", "vflip",
 ]  # fmt: skip
 
-_MANY = (
-    "affine center_crop crop elastic horizontal_flip pad perspective resize resized_crop rotate vertical_flip"
-)
+_NOT_HERE = """get_num_frames jpeg sanitize_bounding_boxes sanitize_keypoints uniform_temporal_subsample clamp_keypoints
+get_num_frames_video jpeg_image jpeg_video uniform_temporal_subsample_video"""
 _REFUSED = [
     f"{name}_{kind}"
-    for name in _MANY.split()
+    for name in __all__
     for kind in ("bounding_boxes", "image", "keypoints", "mask", "video")
+    if f"{name}_{kind}" not in __all__
 ]
 __getattr__ = _refusing(
     __name__,
-    [*_REFUSED, "clamp_keypoints", "jpeg", "jpeg_image", "sanitize_keypoints", "uniform_temporal_subsample"],
+    [*_REFUSED, *_NOT_HERE.split()],
     "the functions without a kind in their names, such as functional.resize, take images, masks and boxes",
 )

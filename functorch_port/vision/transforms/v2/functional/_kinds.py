@@ -57,8 +57,7 @@ def any_kind(
         what += "".join(f", {k.__name__}" for k in kernels)
         if isinstance(inpt, TVTensor) and not colors:
             raise NotImplementedError(
-                f"{what}, but got {kind.__name__} instead. Transform the image alone, or with masks; boxes "
-                "follow flips, crops, resizing and padding"
+                f"{what}, but got {kind.__name__} instead. Transform the image without it"
             )
         raise TypeError(f"{what}, but got {kind} instead.")
 
