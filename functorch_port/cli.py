@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -121,7 +123,34 @@ def _names() -> list[tuple[str, str]]:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    options = _parser().parse_args(argv)
+    with _until_the_reader_goes():
+        options = _parser().parse_args(argv)
+        if options.command != "run":
+            return _command(options)
+    try:
+        given = launcher.given(options)
+    except FileNotFoundError as error:
+        print(f"functorch-port: {error}", file=sys.stderr)
+        return 2
+    return launcher.run(*given)
+
+
+@contextlib.contextmanager
+def _until_the_reader_goes() -> Iterator[None]:
+    """End with a shell's status for it, not a traceback, if nobody reads the output any more, as after ``head``."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # it is where the caller closed it
+                sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
+        sys.exit(128 + 13)  # SIGPIPE
+
+
+def _command(options: argparse.Namespace) -> int:
+    """Run a command that is not ``run``."""
     if options.command == "info":
         facts = info()
         print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
@@ -132,14 +161,7 @@ def main(argv: list[str] | None = None) -> int:
         return crosscheck.main(options)
     if options.command in ("convert", "inspect"):
         return files.main(options)
-    if options.command == "serve":
-        return serve.main(options)
-    try:
-        given = launcher.given(options)
-    except FileNotFoundError as error:
-        print(f"functorch-port: {error}", file=sys.stderr)
-        return 2
-    return launcher.run(*given)
+    return serve.main(options)
 
 
 def info() -> dict[str, dict[str, Any]]:

@@ -336,6 +336,15 @@ def test_info_tells_versions_devices_settings(capsys, tmp_path, monkeypatch):
     assert "jaxlib" in capsys.readouterr().out
 
 
+def test_a_reader_that_goes_away_is_no_error():
+    settings = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
+    command = [sys.executable, "-m", "functorch_port", "info"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=settings) as process:
+        process.stdout.close()  # as `head` does
+        assert process.stderr.read() == "" and process.wait() == 128 + 13
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--version"])
