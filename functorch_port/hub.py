@@ -9,12 +9,12 @@ import os
 import re
 import sys
 import urllib.request
-import uuid
 from types import ModuleType
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlparse
 
+from ._base.atomic import atomic
 from .serialization import load as load_file
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
@@ -86,23 +86,17 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     """
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
-    partial = f"{dst}.{uuid.uuid4().hex}.partial"
-    try:
-        with open(partial, "xb") as file, _opened(url, dst) as source:
-            length = source.headers.get("Content-Length")
-            total = None if length is None else int(length)
-            with tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024) as bar:
-                while chunk := source.read(1 << 17):
-                    file.write(chunk)
-                    digest.update(chunk)
-                    bar.update(len(chunk))
+    with atomic(dst) as file, _opened(url, dst) as source:
+        length = source.headers.get("Content-Length")
+        total = None if length is None else int(length)
+        with tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024) as bar:
+            while chunk := source.read(1 << 17):
+                file.write(chunk)
+                digest.update(chunk)
+                bar.update(len(chunk))
         found = digest.hexdigest()
         if hash_prefix is not None and found[: len(hash_prefix)] != hash_prefix:
             raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
-        os.replace(partial, dst)
-    finally:
-        if os.path.exists(partial):
-            os.remove(partial)
 
 
 def _opened(url: str, dst: str) -> Any:

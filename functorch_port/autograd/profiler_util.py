@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._base.atomic import atomic
 from .._base.units import nbytes, unit_of
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg"]
@@ -357,7 +358,8 @@ class EventList(list):
             "traceEvents": events,
         }
         data = json.dumps(trace).encode()
-        _write(path, gzip.compress(data) if str(path).endswith(".gz") else data)
+        with atomic(path) as file:
+            file.write(gzip.compress(data) if str(path).endswith(".gz") else data)
 
     def export_stacks(self, path: str, metric: str) -> None:
         """Write a line for each stack, for flame graphs: the functions, the outermost first, and a sum.
@@ -376,7 +378,8 @@ class EventList(list):
             for e in self
             if e.stack and int(getattr(e, metric)) > 0
         ]
-        _write(path, "".join(f"{line}\n" for line in lines).encode())
+        with atomic(path) as file:
+            file.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _cut(text: str, width: int) -> str:
@@ -407,15 +410,3 @@ def _trace_event(event: FunctionEvent, pid: int, thread: int) -> dict[str, Any]:
         "ph": "X", "cat": "user_annotation" if event.is_user_annotation else "cpu_op", "name": event.name, "pid": pid,
         "tid": thread, "ts": event.time_range.start, "dur": event.cpu_time_total, "args": args,
     }  # fmt: skip
-
-
-def _write(path: Any, data: bytes) -> None:
-    """Write a whole file, or leave what was there."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)

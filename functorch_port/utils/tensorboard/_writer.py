@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.atomic import atomic
 from ..._base.optional import optional
-from ...serialization._atomic import atomic
 from . import _records as records
 from ._graph import graph_of
 from ._records import proto
