@@ -16,6 +16,8 @@ __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg"]
 
 
 _TIMES = (("s", 1e6), ("ms", 1e3), ("us", 1.0))
+#: what `export_stacks` may sum; a device's own times are all 0
+_METRICS = [f"self_{device}_time_total" for device in ("cpu", "cuda", "xpu", "privateuse1")]
 _FLOPS = (("TFLOPs", 1e12), ("GFLOPs", 1e9), ("MFLOPs", 1e6), ("KFLOPs", 1e3), ("FLOPs", 1.0))
 
 
@@ -366,17 +368,20 @@ class EventList(list):
 
         Args:
             path: of the file.
-            metric: an attribute of the events, such as ``self_cpu_time_total``.
+            metric: ``"self_cpu_time_total"``. Those of other devices are known, and 0.
 
         Raises:
-            ValueError: the profile has no stacks, as it was made without ``with_stack=True``.
+            ValueError: there is no such metric, or the profile has no stacks, as it was made without
+                ``with_stack=True``.
         """
+        if metric not in _METRICS:
+            raise ValueError(f"metric should be one of: {_METRICS}")
         if not any(e.stack for e in self):
             raise ValueError("export_stacks: no event has a stack; make the profile with with_stack=True")
         lines = [
-            f"{';'.join(reversed([frame.replace(' ', '_') for frame in e.stack]))} {int(getattr(e, metric))}"
+            f"{';'.join(reversed([frame.replace(' ', '_') for frame in e.stack]))} {int(getattr(e, metric, 0))}"
             for e in self
-            if e.stack and int(getattr(e, metric)) > 0
+            if e.stack and int(getattr(e, metric, 0)) > 0
         ]
         with atomic(path) as file:
             file.write("".join(f"{line}\n" for line in lines).encode())

@@ -421,7 +421,9 @@ class SummaryWriter:
         if metadata is not None and len(metadata) != len(points):
             raise AssertionError("#labels should equal with #data points")
         step = str(0 if global_step is None else global_step).zfill(5)
-        escaped = tag.translate({ord(c): f"%{ord(c):02x}" for c in "%/\\"})  # else it could lead out of the folder
+        escaped = tag.translate(
+            {ord(c): f"%{ord(c):02x}" for c in "%/\\"}
+        )  # else it could lead out of the folder
         place = os.path.join(step, escaped)
         folder = os.path.join(self._get_file_writer().get_logdir(), place)
         os.makedirs(folder, exist_ok=True)
