@@ -195,6 +195,9 @@ def info() -> dict[str, dict[str, Any]]:
             "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "not set"),
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "not set"),
         },
+        "environment variables": {
+            name: "auto" if (value := settings.get(key)) is None else value for name, key in _names()
+        },
         "compilation cache": {
             "files": found.files,
             "megabytes": round(found.bytes / 1e6, 1),

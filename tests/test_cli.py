@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from functorch_port import cli, compiler
-from functorch_port._base import cache
+from functorch_port._base import cache, settings
 
 ROOT = Path(__file__).parent.parent
 TUTORIAL = ROOT / "examples" / "tutorial_style.py"
@@ -325,6 +325,9 @@ def test_info_tells_versions_devices_settings(capsys, tmp_path, monkeypatch):
     facts = json.loads(capsys.readouterr().out)
     assert facts["versions"]["jax"] == jax.__version__ and facts["devices"]["backend"] == "cpu"
     assert facts["settings"]["default dtype"] == "torch.float32"
+    found = facts["environment variables"]
+    assert {name.removeprefix("FUNCTORCH_PORT_") for name in found} == set(settings.VARIABLES)
+    assert found["FUNCTORCH_PORT_REPLAY_AFTER"] == settings.get("REPLAY_AFTER")
     stats = compiler.cache_stats()
     assert facts["compilation cache"] == {
         "files": 1,

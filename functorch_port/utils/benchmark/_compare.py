@@ -88,7 +88,9 @@ class Compare:
         texts = {column: self._column(column, list(rows.values()), size) for column in columns}
         keys = [key[:2] for key in rows]
         alone = len({env for _, env in keys}) == 1
-        shown = ["" if alone or key == last else key[1] for key, last in zip(keys, [None, *keys], strict=False)]
+        shown = [
+            "" if alone or key == last else key[1] for key, last in zip(keys, [None, *keys], strict=False)
+        ]
         envs = max(2, *map(len, shown))
         names = [f"  {env.ljust(envs)}  {name}" for env, (_, _, name) in zip(shown, rows, strict=True)]
         width = max(map(len, names))
