@@ -217,34 +217,6 @@ def test_dataclasses_are_registered():
     assert isinstance(out, Answer) and out.loss.item() == 2
 
 
-def test_registering_again_is_told():
-    def defined(name):
-        fields = [("x", ft.Tensor), ("y", ft.Tensor)]
-        return dataclasses.make_dataclass(name, fields, namespace={"__module__": __name__})
-
-    class Net(nn.Module):
-        def __init__(self, made):
-            super().__init__()
-            self.made = made
-
-        def forward(self, x):
-            return self.made(x + 1, x)
-
-    register, (first, again, other) = ft.export.register_dataclass, map(defined, "AAB")
-    register(first, serialized_type_name="test.again")
-    register(again, serialized_type_name="test.again")  # the cell of a notebook, run again
-    with pytest.warns(UserWarning, match="already registered as pytree node. Overwriting"):
-        register(again, serialized_type_name="test.again")  # PyTorch's warning
-    with pytest.warns(UserWarning, match=r"'test.again' was the name of <class '\S+A'>, and is now .*B'>"):
-        register(other, serialized_type_name="test.again")
-    file = io.BytesIO()
-    save(export(Net(first), (ft.ones(2),)), file)
-    assert type(load(file).module()(ft.ones(2))) is other
-    for wrong in (int, 3):
-        with pytest.raises(ValueError, match="as it is not a dataclass"):
-            register(wrong)
-
-
 # ------------------------------------------------------------------ as PyTorch
 
 
