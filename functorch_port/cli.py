@@ -48,13 +48,13 @@ examples:
   JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own settings apply, here: use the CPU
 """
 
-_RUN = """\
+_RUN = f"""\
 Run an unchanged PyTorch script: `import torch`, `import torch.nn.functional as F`,
 `from torch.utils.data import DataLoader` and the rest import functorch_port.
 PyTorch is never loaded; it need not be installed.
 
 A name that functorch_port lacks raises an error with its full name, such as
-  torch.fft.hfftn: functorch_port does not have it. Close: torch.fft.hfft
+  torch.fft.fftt: functorch_port {__version__} does not have it. Close: torch.fft.fft, torch.fft.rfft, torch.fft.ifft
 Exit status, sys.argv and sys.path are as with `python SCRIPT`. Processes that the script starts by
 multiprocessing (method spawn) are run so, too; those by subprocess import the real `torch`."""
 

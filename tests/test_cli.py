@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from functorch_port import cli, compiler
+from functorch_port import cli, compiler, fft, launcher
 from functorch_port._base import cache, settings
 
 ROOT = Path(__file__).parent.parent
@@ -314,6 +314,13 @@ def test_wrong_use_exits_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2 and "usage:" in capsys.readouterr().err
+
+
+def test_the_error_that_the_help_shows(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    error = launcher._missing_text("torch.fft", "fftt", dir(fft))
+    assert f"  {error}\n" in capsys.readouterr().out
 
 
 def test_info_tells_versions_devices_settings(capsys, tmp_path, monkeypatch):
