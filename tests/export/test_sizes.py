@@ -103,6 +103,17 @@ def test_any_length(fn):
         np.testing.assert_allclose(program(x).numpy(), fn(x).numpy(), rtol=1e-5, atol=1e-6)
 
 
+def test_views_of_two_unknown_sizes():
+    """Of which one may be 1, so that the places of elements say little."""
+    shapes = ({0: Dim("rows"), 1: Dim("length")},)
+    fn = lambda x: x.unflatten(-1, (2, 2)).flatten(-2).view(-1, 2, 2).flatten(1)
+    program = export(Call(fn), (ft.randn(2, 3, 4),), dynamic_shapes=shapes)
+    assert [r.lower for r in program.range_constraints.values()] == [1, 1]
+    for size in ((1, 1), (1, 5), (4, 1), (3, 2)):
+        x = ft.randn(*size, 4)
+        np.testing.assert_array_equal(program.module()(x).numpy(), x.reshape(-1, 4).numpy())
+
+
 @pytest.mark.parametrize("fn", [lambda x: x.squeeze(0), lambda x: x.squeeze(), lambda x: x[1:]])
 def test_what_is_different_for_one_row_is_for_two_and_more(fn):
     shapes = ({0: Dim("rows")},)
