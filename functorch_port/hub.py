@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import hashlib
 import importlib.util
 import os
@@ -79,12 +80,15 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
         progress: whether to show a progress bar, if tqdm is installed.
 
     Raises:
+        FileNotFoundError: the folder of the file does not exist.
         RuntimeError: the hash does not match.
         URLError: the URL cannot be reached.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.download_url_to_file
     """
     dst = os.path.expanduser(dst)
+    if not os.path.isdir(os.path.dirname(dst) or "."):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), dst)
     digest = hashlib.sha256()
     with atomic(dst) as file, _opened(url, dst) as source:
         length = source.headers.get("Content-Length")

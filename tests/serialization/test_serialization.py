@@ -291,6 +291,20 @@ def test_permissions_and_links_survive(tmp_path):
     assert link.is_symlink() and path.read_bytes() == b"3"
 
 
+def test_downloads_are_whole_files(tmp_path):
+    source, path = tmp_path / "source", tmp_path / "x"
+    source.write_bytes(b"new")
+    for hub in (torch.hub, ft.hub):
+        path.write_bytes(b"old")
+        with pytest.raises(RuntimeError, match="invalid hash value"):
+            hub.download_url_to_file(source.as_uri(), str(path), "00", progress=False)
+        with pytest.raises(FileNotFoundError):
+            hub.download_url_to_file(source.as_uri(), str(tmp_path / "none" / "x"), progress=False)
+        assert path.read_bytes() == b"old"
+        hub.download_url_to_file(source.as_uri(), str(path), progress=False)
+        assert path.read_bytes() == b"new" and sorted(os.listdir(tmp_path)) == ["source", "x"]
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Python closes a file that has no name yet
 @pytest.mark.parametrize("opcodes", [False, True])
 def test_an_interrupt_leaves_nothing_behind(opcodes, tmp_path):
