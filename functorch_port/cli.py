@@ -144,9 +144,11 @@ def _until_the_reader_goes() -> Iterator[None]:
         finally:
             if sys.stdout is not None:  # it is where the caller closed it
                 sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as error:
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
-        sys.exit(128 + 13)  # SIGPIPE
+        sys.exit(128 + 13)  # SIGPIPE; rich, which prints tables, has made 1 of it
 
 
 def _command(options: argparse.Namespace) -> int:

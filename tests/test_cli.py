@@ -346,9 +346,10 @@ def test_info_tells_versions_devices_settings(capsys, tmp_path, monkeypatch):
     assert "jaxlib" in capsys.readouterr().out
 
 
-def test_a_reader_that_goes_away_is_no_error():
+@pytest.mark.parametrize("command", ["info", "crosscheck --optimizer SGD --steps 2 --against optax"])
+def test_a_reader_that_goes_away_is_no_error(command):
     settings = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
-    command = [sys.executable, "-m", "functorch_port", "info"]
+    command = [sys.executable, "-m", "functorch_port", *command.split()]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=settings) as process:
         process.stdout.close()  # as `head` does
