@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -49,13 +51,13 @@ examples:
   JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own settings apply, here: use the CPU
 """
 
-_RUN = """\
+_RUN = f"""\
 Run an unchanged PyTorch script: `import torch`, `import torch.nn.functional as F`,
 `from torch.utils.data import DataLoader` and the rest import functorch_port.
 PyTorch is never loaded; it need not be installed.
 
 A name that functorch_port lacks raises an error with its full name, such as
-  torch.fft.hfftn: functorch_port does not have it. Close: torch.fft.hfft
+  torch.fft.fftt: functorch_port {__version__} does not have it. Close: torch.fft.fft, torch.fft.rfft, torch.fft.ifft
 Exit status, sys.argv and sys.path are as with `python SCRIPT`. Processes that the script starts by
 multiprocessing (method spawn) are run so, too; those by subprocess import the real `torch`."""
 
@@ -125,7 +127,36 @@ def _names() -> list[tuple[str, str]]:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    options = _parser().parse_args(argv)
+    with _until_the_reader_goes():
+        options = _parser().parse_args(argv)
+        if options.command != "run":
+            return _command(options)
+    try:
+        given = launcher.given(options)
+    except FileNotFoundError as error:
+        print(f"functorch-port: {error}", file=sys.stderr)
+        return 2
+    return launcher.run(*given)
+
+
+@contextlib.contextmanager
+def _until_the_reader_goes() -> Iterator[None]:
+    """End with a shell's status for it, not a traceback, if nobody reads the output any more, as after ``head``."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # it is where the caller closed it
+                sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as error:
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
+        sys.exit(128 + 13)  # SIGPIPE; rich, which prints tables, has made 1 of it
+
+
+def _command(options: argparse.Namespace) -> int:
+    """Run a command that is not ``run``."""
     if options.command == "info":
         facts = info()
         print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
@@ -136,16 +167,9 @@ def main(argv: list[str] | None = None) -> int:
         return crosscheck.main(options)
     if options.command in ("convert", "inspect"):
         return files.main(options)
-    if options.command == "serve":
-        return serve.main(options)
     if options.command == "plan":
         return planning.main(options)
-    try:
-        given = launcher.given(options)
-    except FileNotFoundError as error:
-        print(f"functorch-port: {error}", file=sys.stderr)
-        return 2
-    return launcher.run(*given)
+    return serve.main(options)
 
 
 def info() -> dict[str, dict[str, Any]]:
@@ -178,6 +202,9 @@ def info() -> dict[str, dict[str, Any]]:
             "random numbers in compiled functions (FUNCTORCH_PORT_RNG)": settings.get("RNG"),
             "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "not set"),
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "not set"),
+        },
+        "environment variables": {
+            name: "auto" if (value := settings.get(key)) is None else value for name, key in _names()
         },
         "compilation cache": {
             "files": found.files,

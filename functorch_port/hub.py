@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import hashlib
 import importlib.util
 import os
 import re
 import sys
 import urllib.request
-import uuid
 from types import ModuleType
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlparse
 
+from ._base.atomic import atomic
 from .serialization import load as load_file
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
@@ -79,30 +80,27 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
         progress: whether to show a progress bar, if tqdm is installed.
 
     Raises:
+        FileNotFoundError: the folder of the file does not exist.
         RuntimeError: the hash does not match.
         URLError: the URL cannot be reached.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.download_url_to_file
     """
     dst = os.path.expanduser(dst)
+    if not os.path.isdir(os.path.dirname(dst) or "."):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), dst)
     digest = hashlib.sha256()
-    partial = f"{dst}.{uuid.uuid4().hex}.partial"
-    try:
-        with open(partial, "xb") as file, _opened(url, dst) as source:
-            length = source.headers.get("Content-Length")
-            total = None if length is None else int(length)
-            with tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024) as bar:
-                while chunk := source.read(1 << 17):
-                    file.write(chunk)
-                    digest.update(chunk)
-                    bar.update(len(chunk))
+    with atomic(dst) as file, _opened(url, dst) as source:
+        length = source.headers.get("Content-Length")
+        total = None if length is None else int(length)
+        with tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024) as bar:
+            while chunk := source.read(1 << 17):
+                file.write(chunk)
+                digest.update(chunk)
+                bar.update(len(chunk))
         found = digest.hexdigest()
         if hash_prefix is not None and found[: len(hash_prefix)] != hash_prefix:
             raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
-        os.replace(partial, dst)
-    finally:
-        if os.path.exists(partial):
-            os.remove(partial)
 
 
 def _opened(url: str, dst: str) -> Any:

@@ -29,12 +29,12 @@ from typing import IO, Any
 import numpy as np
 
 from ._base import dtypes
+from ._base.atomic import atomic
 from ._base.device import as_device
 from ._base.optional import optional
 from ._tensor.creation import empty
 from ._tensor.tensor import Tensor, wrap
 from .nn._state_dict import all_or_nothing
-from .serialization._atomic import atomic
 from .serialization._tensors import placed, tensor_at
 
 __all__ = [

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from functorch_port import cli, compiler
-from functorch_port._base import cache
+from functorch_port import cli, compiler, fft, launcher
+from functorch_port._base import cache, settings
 
 ROOT = Path(__file__).parent.parent
 TUTORIAL = ROOT / "examples" / "tutorial_style.py"
@@ -316,6 +316,13 @@ def test_wrong_use_exits_with_2(arguments, capsys):
     assert ended.value.code == 2 and "usage:" in capsys.readouterr().err
 
 
+def test_the_error_that_the_help_shows(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    error = launcher._missing_text("torch.fft", "fftt", dir(fft))
+    assert f"  {error}\n" in capsys.readouterr().out
+
+
 def test_info_tells_versions_devices_settings(capsys, tmp_path, monkeypatch):
     import jax
 
@@ -325,6 +332,9 @@ def test_info_tells_versions_devices_settings(capsys, tmp_path, monkeypatch):
     facts = json.loads(capsys.readouterr().out)
     assert facts["versions"]["jax"] == jax.__version__ and facts["devices"]["backend"] == "cpu"
     assert facts["settings"]["default dtype"] == "torch.float32"
+    found = facts["environment variables"]
+    assert {name.removeprefix("FUNCTORCH_PORT_") for name in found} == set(settings.VARIABLES)
+    assert found["FUNCTORCH_PORT_REPLAY_AFTER"] == settings.get("REPLAY_AFTER")
     stats = compiler.cache_stats()
     assert facts["compilation cache"] == {
         "files": 1,
@@ -334,6 +344,16 @@ def test_info_tells_versions_devices_settings(capsys, tmp_path, monkeypatch):
     }
     assert cli.main(["info"]) == 0
     assert "jaxlib" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["info", "crosscheck --optimizer SGD --steps 2 --against optax"])
+def test_a_reader_that_goes_away_is_no_error(command):
+    settings = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
+    command = [sys.executable, "-m", "functorch_port", *command.split()]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=settings) as process:
+        process.stdout.close()  # as `head` does
+        assert process.stderr.read() == "" and process.wait() == 128 + 13
 
 
 def test_version(capsys):

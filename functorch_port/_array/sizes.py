@@ -143,7 +143,8 @@ def _wrapped(dim: Any) -> Any:
 
 def as_index(number: Any) -> Any:
     """A number as JAX takes it for a size: an int, or an expression."""
-    return number.dim if type(number) is SymSize else operator.index(number)
+    dim = plain_dim(number)
+    return dim if is_symbolic_dim(dim) else operator.index(dim)
 
 
 def plain_dim(number: Any) -> Any:

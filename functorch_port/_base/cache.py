@@ -174,11 +174,16 @@ def _path(kind: str, key: str) -> str | None:
 
 
 def _write(path: str, content: bytes) -> None:
-    """Write a file so that no other process, or thread, sees a part of it. Where it cannot be written there is none."""
+    """Write a file so that no other process, or thread, sees a part of it. Where it cannot be written there is none.
+
+    Not by `atomic`: there are thousands of these, and to lose one costs nothing, so none waits for the disk.
+    """
     part = Path(f"{path}.{os.getpid()}.{threading.get_ident()}")
     try:
         part.write_bytes(content)
         part.replace(path)
-    except OSError:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink()
+        if not isinstance(error, OSError):
+            raise

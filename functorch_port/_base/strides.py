@@ -39,7 +39,7 @@ def viewed(shape: Ints, strides: Ints, new: Ints) -> Ints | None:
         if k > 0 and (shape[k - 1] == 1 or strides[k - 1] == block * step):
             continue
         taken = 1
-        while dim >= 0 and (taken < block or new[dim] == 1):
+        while dim >= 0 and (taken != block or new[dim] == 1):  # not ``<``, which symbols may leave open
             out.append(taken * step)
             taken *= new[dim]
             dim -= 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+from .._base.atomic import atomic
 from . import worker
 from .report import Plan
 
@@ -126,9 +125,9 @@ def main(options: argparse.Namespace) -> int:
         else:
             _show(found)
             if options.json:
-                _write(Path(options.json), found.to_json())
+                _write(options.json, found.to_json())
         if options.html:
-            _write(Path(options.html), found.to_html())
+            _write(options.html, found.to_html())
     except worker.Failed as error:
         print(f"functorch-port plan: {error}", file=sys.stderr)
         return 2
@@ -141,13 +140,9 @@ def main(options: argparse.Namespace) -> int:
     return 1 if found.fits is False else 0
 
 
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        part.write_text(text + "\n")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+def _write(path: str, text: str) -> None:
+    with atomic(path) as file:
+        file.write(f"{text}\n".encode())
 
 
 def _show(found: Plan) -> None:

@@ -62,7 +62,9 @@ def _expect(one: Input) -> str:
 
 def _read_json(body: bytes, model: Model) -> dict[str, np.ndarray]:
     try:
-        given = json.loads(body, parse_constant=_SPECIAL.__getitem__)
+        given = json.loads(body, parse_constant=str, object_pairs_hook=_without_doubles)
+    except Malformed:
+        raise
     except RecursionError:
         raise Malformed("the JSON is nested too deeply") from None
     except ValueError as error:
@@ -77,6 +79,15 @@ def _read_json(body: bytes, model: Model) -> dict[str, np.ndarray]:
         name: _array(value, known[name], model.dtypes[name]) if name in known else np.empty(0)
         for name, value in given.items()
     }
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        double = next(name for name in names if names.count(name) > 1)
+        raise Malformed(f"the JSON has {double!r:.100} twice")
+    return found
 
 
 def _named(value: Any) -> str:
@@ -121,7 +132,10 @@ def _flat(value: Any, shape: Sequence[int], one: Input) -> list[Any]:
 def _converted(numbers: list[Any], one: Input, dtype: np.dtype) -> np.ndarray:
     """The numbers as an array, if none of them loses more than digits."""
     kind = dtype.kind if dtype.kind in "biu" else "f"
-    numbers = [_SPECIAL.get(n, n) if type(n) is str else n for n in numbers] if kind == "f" else numbers
+    if kind == "f":
+        if np.inf in numbers or -np.inf in numbers:  # Python's parser makes that of 1e999
+            raise Wrong(f"{_expect(one)}: a number does not fit into {one.dtype}", one.name)
+        numbers = [_SPECIAL.get(n, n) if type(n) is str else n for n in numbers]
     fine = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}[kind]
     for n in numbers:
         if type(n) not in fine:
@@ -190,6 +204,8 @@ def _read_npz(body: bytes, model: Model) -> dict[str, np.ndarray]:
                 )
             for entry in entries:
                 name = entry.filename.removesuffix(".npy")
+                if name in found:
+                    raise Malformed(f"the .npz has {name!r:.100} twice")
                 if name in known:
                     found[name] = _npy(archive.read(entry), known[name], model.dtypes[name])
                 else:

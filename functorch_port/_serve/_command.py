@@ -18,8 +18,8 @@ Serve an exported program over HTTP. The file is one of torch.export.save; the m
   torch.export.save(program, "model.pt2")
 
 Requests that come at the same time are computed together, as far as the program has a size that counts
-rows: it is compiled for 1, 2, 4, ... rows before /ready says yes. Rows that would change each other's
-results are noticed at the start; then each request is computed by itself.
+rows: it is compiled for 1, 2, 4, ... rows before /ready says yes. At the start it tries whether rows change
+each other's results, and computes each request by itself if they do. --max-batch 1 does so always.
 
   POST /predict      the inputs by name, as JSON, .npz or safetensors; the outputs in the same way
   GET  /             what the program takes and gives, with a request to paste

@@ -188,19 +188,62 @@ class Model:
                 self.batch, self.sizes = None, []
 
     def _why_rows_are_not_alone(self) -> str:
-        """What speaks against rows of several requests at once; empty if a row gets the same results among others."""
+        """What speaks against rows of several requests at once; empty if a row gets the same results among others.
+
+        The example's first rows are computed alone, and then as the first and the last of several, whatever the others
+        are: one that looks at another row, or at its own place, gives something else.
+        """
         few, most = self.sizes[0], self.sizes[-1]
-        together = self.example(most)
-        for array in together:
-            array[few:] = (
-                array[few:] * 1.5 + 0.5 if array.dtype.kind == "f" else 0
-            )  # 0 is an index wherever one is
-        try:
-            pairs = zip(self._run([array[:few] for array in together]), self._run(together), strict=True)
-        except Wrong:
-            return "the program refuses rows that were made of its example to try that"
-        same = all(_are_close(a, b[:few]) for a, b in pairs)
-        return "" if same else "rows change each other's results"
+        example = self.example(most)
+        alone = self._run([array[:few] for array in example])
+        some = next((n for n in self.sizes if n >= 3 * few), most)
+        tried = False
+        for size, fills in ((most, _OTHERS[:1]), (some, _OTHERS)):
+            for fill in fills:
+                for place in (0, size - few):
+                    rows = [_among_others(array[:size], few, place, fill) for array in example]
+                    try:
+                        found = self._run(rows)
+                    except Wrong:  # an index that is none
+                        continue
+                    tried = True
+                    same = (_are_close(a, b[place : place + few]) for a, b in zip(alone, found, strict=True))
+                    if not all(same):
+                        return "rows change each other's results"
+        return "" if tried else "the program refuses rows that were made of its example to try that"
+
+
+_FLOATS: tuple[Callable[[Any], Any], ...] = (
+    lambda x: x * 1.5 + 0.5,
+    lambda x: -x * 1.5 - 0.5,
+    lambda x: np.nan,  # which all that is computed with it becomes
+    lambda x: np.inf,
+    lambda x: -np.inf,
+)
+_INTEGERS: tuple[Callable[[Any], Any], ...] = (
+    lambda x: 0,  # is an index wherever one is
+    lambda x: 1,
+    lambda x: x,
+    lambda x: int(x.max(initial=0)) * 2 + 1,
+    lambda x: int(x.min(initial=0)) - 1,
+)
+#: for floating-point numbers and for others, what the rows of others may be, given those of the example
+_OTHERS = [*((fill, _INTEGERS[0]) for fill in _FLOATS), *((_FLOATS[0], fill) for fill in _INTEGERS[1:])]
+
+
+def _among_others(
+    rows: np.ndarray, few: int, place: int, fills: tuple[Callable[[Any], Any], ...]
+) -> np.ndarray:
+    """The first few rows at another place, and others around them."""
+    kind = rows.dtype.kind
+    found = np.empty_like(rows)
+    fill = fills[kind in "biu"](rows)
+    if kind in "iu":
+        info = np.iinfo(rows.dtype)
+        fill = np.clip(fill, info.min, info.max)
+    found[...] = fill
+    found[place : place + few] = rows[:few]
+    return found
 
 
 def _joined(column: Sequence[np.ndarray], size: int) -> np.ndarray:
@@ -212,6 +255,8 @@ def _joined(column: Sequence[np.ndarray], size: int) -> np.ndarray:
 
 def _are_close(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two results differ by rounding alone."""
+    if a.dtype.kind in "biu":
+        return np.array_equal(a, b)
     tolerance = 1e-4 if a.dtype.itemsize >= 4 else 1e-2
     a, b = (x if x.dtype.kind in "biufc" else x.astype(np.float32) for x in (a, b))
     largest = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import jax
@@ -186,12 +187,7 @@ class Pure:
         """The outputs, the new state, and the flags of the program's checks; None if it makes none."""
         inputs, effects, executable = self.program.inputs, self.program.effects, self.program.executable
         names = [self.names[cell] for cell in self.cells]
-        missing = [n for n in (*names, *self.grads.values()) if n not in state]
-        if missing:
-            raise KeyError(
-                f"the state has no {missing[0]!r}; it must be what `state(...)` returned, changed at will "
-                f"in its values only"
-            )
+        _check(state, [*names, *self.grads.values()], executable.input_avals)
         env = {name: state[self.numbers[name]] for name in self.numbers}
         env.update({name: leaves[i] for name, i, _ in inputs.numbers.arguments})
         if self.sizes is not None:
@@ -240,6 +236,8 @@ class Pure:
 
     def write(self, state: dict[str, Any]) -> None:
         inputs = self.program.inputs
+        _check(state, self.names.values(), [cell.array() for cell in self.names])
+        _check(state, [*self.grads.values(), *self.numbers.values()])
         for cell, name in self.names.items():
             cell.value = jnp.asarray(state[name])
         for t in inputs.grads:
@@ -251,6 +249,24 @@ class Pure:
                 if index is None
                 else tuple(value if k == index else v for k, v in enumerate(table[key]))
             )
+
+
+def _check(state: Mapping[str, Any], names: Iterable[str], like: Iterable[Any] = ()) -> None:
+    """Raise for what a state does not have, or has in another shape or dtype."""
+    for name, want in zip_longest(names, like):
+        if name is None:
+            return
+        why = ""
+        if name not in state:
+            why = f"the state has no {name!r}"
+        elif want is not None and hasattr(has := state[name], "dtype"):
+            kinds = [(tuple(array.shape), array.dtype) for array in (has, want)]
+            if kinds[0] != kinds[1]:
+                texts = [f"{dtype}{list(shape)}" for shape, dtype in kinds]
+                why = f"{name!r} is {texts[0]} in the state, and should be {texts[1]}"
+        if why:
+            error = KeyError if name not in state else ValueError
+            raise error(f"{why}; it must be what `state(...)` returned, changed at will in its values only")
 
 
 def _owner(program: Program, table: dict[Any, Any]) -> str:

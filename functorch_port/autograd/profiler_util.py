@@ -9,12 +9,15 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._base.atomic import atomic
 from .._base.units import nbytes, unit_of
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg"]
 
 
 _TIMES = (("s", 1e6), ("ms", 1e3), ("us", 1.0))
+#: what `export_stacks` may sum; a device's own times are all 0
+_METRICS = [f"self_{device}_time_total" for device in ("cpu", "cuda", "xpu", "privateuse1")]
 _FLOPS = (("TFLOPs", 1e12), ("GFLOPs", 1e9), ("MFLOPs", 1e6), ("KFLOPs", 1e3), ("FLOPs", 1.0))
 
 
@@ -357,26 +360,31 @@ class EventList(list):
             "traceEvents": events,
         }
         data = json.dumps(trace).encode()
-        _write(path, gzip.compress(data) if str(path).endswith(".gz") else data)
+        with atomic(path) as file:
+            file.write(gzip.compress(data) if str(path).endswith(".gz") else data)
 
     def export_stacks(self, path: str, metric: str) -> None:
         """Write a line for each stack, for flame graphs: the functions, the outermost first, and a sum.
 
         Args:
             path: of the file.
-            metric: an attribute of the events, such as ``self_cpu_time_total``.
+            metric: ``"self_cpu_time_total"``. Those of other devices are known, and 0.
 
         Raises:
-            ValueError: the profile has no stacks, as it was made without ``with_stack=True``.
+            ValueError: there is no such metric, or the profile has no stacks, as it was made without
+                ``with_stack=True``.
         """
+        if metric not in _METRICS:
+            raise ValueError(f"metric should be one of: {_METRICS}")
         if not any(e.stack for e in self):
             raise ValueError("export_stacks: no event has a stack; make the profile with with_stack=True")
         lines = [
-            f"{';'.join(reversed([frame.replace(' ', '_') for frame in e.stack]))} {int(getattr(e, metric))}"
+            f"{';'.join(reversed([frame.replace(' ', '_') for frame in e.stack]))} {int(getattr(e, metric, 0))}"
             for e in self
-            if e.stack and int(getattr(e, metric)) > 0
+            if e.stack and int(getattr(e, metric, 0)) > 0
         ]
-        _write(path, "".join(f"{line}\n" for line in lines).encode())
+        with atomic(path) as file:
+            file.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _cut(text: str, width: int) -> str:
@@ -407,15 +415,3 @@ def _trace_event(event: FunctionEvent, pid: int, thread: int) -> dict[str, Any]:
         "ph": "X", "cat": "user_annotation" if event.is_user_annotation else "cpu_op", "name": event.name, "pid": pid,
         "tid": thread, "ts": event.time_range.start, "dur": event.cpu_time_total, "args": args,
     }  # fmt: skip
-
-
-def _write(path: Any, data: bytes) -> None:
-    """Write a whole file, or leave what was there."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)

@@ -20,7 +20,7 @@ import numpy as np
 
 from functorch_port import launcher
 
-from ..serialization._atomic import atomic
+from .._base.atomic import atomic
 from ._problems import Arrays, WrongUse
 from ._sides import DTYPES, library, state_of
 

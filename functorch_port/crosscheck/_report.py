@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..serialization._atomic import atomic
+from .._base.atomic import atomic
 from ._comparison import Report, Result, show_options
 from ._grids import ROUNDING
 

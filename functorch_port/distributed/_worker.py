@@ -18,6 +18,7 @@ from typing import Any
 
 from functorch_port import launcher
 from functorch_port._base import agreement, progress
+from functorch_port._base.atomic import atomic
 
 from . import _connection
 from ._group import ProcessGroup
@@ -67,12 +68,9 @@ def _note_errors(path: str) -> None:
         follows = getattr(error, "follows", False) or any(
             sign in str(error) for sign in ("Gloo", "CoordinationService", "coordination service")
         )
-        with contextlib.suppress(OSError):
-            temporary = f"{path}.part"
-            with open(temporary, "w") as file:
-                text = _connection.text_of(error.with_traceback(trace))
-                json.dump({"time": time.time(), "follows": follows, "text": text}, file)
-            os.replace(temporary, path)
+        with contextlib.suppress(OSError, RuntimeError), atomic(path) as file:
+            text = _connection.text_of(error.with_traceback(trace))
+            file.write(json.dumps({"time": time.time(), "follows": follows, "text": text}).encode())
 
     sys.excepthook = hook
 

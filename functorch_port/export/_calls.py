@@ -47,6 +47,8 @@ def checked(
             raise AssertionError(f"Guard failed: {one.name} is a Tensor; it is {_short(leaf)}")
         if leaf.is_sparse:
             raise AssertionError(f"Guard failed: {one.name}.layout == torch.strided; it is {leaf.layout}")
+        if leaf.is_meta:
+            raise AssertionError(f"Guard failed: {one.name} has values; it is on the meta device")
         failed = mismatch(one, ranges, tuple(leaf.shape), leaf.dtype.name, sizes)
         if failed:
             raise AssertionError(f"Guard failed: {failed}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.errors import InconclusiveDimensionOperation
+from jax.errors import ConcretizationTypeError, InconclusiveDimensionOperation
 
 from .._array import tracing
 from .._array.placed import sharding_of
@@ -218,16 +218,23 @@ def _pure(fn: Any, leaves: list[Any], tree: Any, sizes: Declared) -> Pure:
     """The traced function, with errors that say what was going on."""
     try:
         return Pure(fn, leaves, tree, "jax", sizes, checks=True)
-    except NotImplementedError as error:
-        if "dim_as_value" in str(error):  # JAX's, which knows nothing of this library
-            raise NeedsSize("a size is needed as a plain number") from error
-        raise NotImplementedError(str(error).replace("functionalize:", "export:")) from error
     except Exception as error:
+        if sizes.ranges and _is_of_a_size(error):
+            raise NeedsSize("an operation needs a size as a plain number") from error
+        if isinstance(error, NotImplementedError):
+            raise NotImplementedError(str(error).replace("functionalize:", "export:")) from error
         if sizes.ranges:
             error.add_note(
                 f"torch.export traced the module with symbols for the sizes that may change: {', '.join(sizes.ranges)}"
             )
         raise
+
+
+def _is_of_a_size(error: Exception) -> bool:
+    """Whether JAX, or numpy, could not do with a symbol what it does with a number."""
+    return isinstance(error, ConcretizationTypeError) or any(
+        text in str(error) for text in ("dim_as_value", "_DimExpr")
+    )
 
 
 def _unknown_output(kind: Any) -> Exception:
@@ -270,13 +277,17 @@ def _with(mod: Module, leaves: list[tuple[str, Any]], structure: Structure, size
             return _Traced(mod, leaves, structure, one)
         except (NeedsSize, InconclusiveDimensionOperation) as error:
             cause = error
+    raise _does_not_hold(sizes, cause) from cause
+
+
+def _does_not_hold(sizes: Declared, cause: Exception) -> UserError:
     why = str(cause).partition("\n")[0].rstrip(".")
     ranges = ", ".join(f"{name} in [{r.lower}, {r.upper or 'int_oo'}]" for name, r in sizes.ranges.items())
-    raise UserError(
+    return UserError(
         f"Constraints violated ({', '.join(sizes.ranges)})! The module does not hold for all sizes that are declared "
         f"({ranges}): {why}. Declare a smaller range, such as Dim(name, min=2, max=64), or leave out the dimension "
         "(None, Dim.STATIC)."
-    ) from cause
+    )
 
 
 # ------------------------------------------------------------------ program
@@ -308,6 +319,8 @@ def _program(
     try:
         with tracing.x64():
             exported = jax.export.export(jax.jit(forward), platforms=platforms)(avals, traced.avals)
+    except InconclusiveDimensionOperation as error:
+        raise _does_not_hold(traced.sizes, error) from error
     except (NotImplementedError, ValueError) as error:
         why = str(error).partition("\n")[0].partition(". ")[0]
         raise NotImplementedError(

@@ -19,10 +19,10 @@ import numpy as np
 
 from .._array import tracing
 from .._base import dtypes
+from .._base.atomic import atomic
 from .._base.optional import optional
 from .._tensor.tensor import Tensor
 from ..nn.parameter import Parameter
-from ..serialization._atomic import atomic
 from ..serialization._container import Archive, Source, Writer
 from ..serialization._tensors import tensor_at
 from ..version import __version__

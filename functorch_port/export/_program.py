@@ -5,6 +5,8 @@ Reference: https://docs.pytorch.org/docs/stable/export.html#torch.export.Exporte
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -201,6 +203,18 @@ class ExportedProgram:
     def _arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         return checked(self.inputs, self._in, self.range_constraints, args, kwargs)
 
+    def _check_state(self, tensors: Mapping[str, Tensor | None]) -> None:
+        """Raise for a tensor beside the program that is not of the type that it was exported with."""
+        (wanted, _), _ = jax.tree.unflatten(self.exported.in_tree, self.exported.in_avals)
+        for name, tensor in tensors.items():
+            want, has = wanted[name], None if tensor is None else jax.typeof(tensor._value)
+            if has is None or (has.shape, has.dtype) != (want.shape, want.dtype):
+                texts = [f"{a.dtype}{list(a.shape)}" if a is not None else "None" for a in (want, has)]
+                raise RuntimeError(
+                    f"{name} is {texts[1]}, and the program was exported for {texts[0]}: its weights may be replaced "
+                    "by others of the same shape and dtype"
+                )
+
     def _check(self, flags: Sequence[Any]) -> None:
         """Raise the error of a check that failed."""
         failed = np.flatnonzero(np.asarray(flags[0])) if flags else ()
@@ -213,6 +227,16 @@ class ExportedProgram:
         values = iter(arrays)
         return unflattened(
             self._out, [o.value if o.dtype is None else made(next(values)) for o in self.outputs]
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:
+        made = object.__new__(type(self))
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return made
+
+    def __reduce__(self) -> Any:
+        raise pickle.PicklingError(
+            "a program of torch.export cannot be pickled: save it by torch.export.save"
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -275,8 +299,12 @@ class _ExportedModule(Module):
         program: ExportedProgram = self._program
         arrays = program._arrays(args, kwargs)
         tensors = {key: table[name] for key, table, name in self._places}
-        with tracing.x64():
-            outs, new, flags = program._run({key: t._value for key, t in tensors.items()}, arrays)
+        try:
+            with tracing.x64():
+                outs, new, flags = program._run({key: t._value for key, t in tensors.items()}, arrays)
+        except (AttributeError, TypeError, ValueError):
+            program._check_state(tensors)
+            raise
         program._check(flags)
         with no_grad():
             for key, value in new.items():

@@ -7,6 +7,7 @@ its fields).
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -31,17 +32,23 @@ Structure = Any
 
 #: by the names that files have, classes that `register_dataclass` was given
 _classes: dict[str, type] = {}
+#: by class the name that it has in a file
+_names: dict[type, str] = {}
 _PLAIN: dict[str, Any] = {kind.__name__: kind for kind in (tuple, list, dict, OrderedDict)}
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
     """Let arguments and results of exported programs be objects of a dataclass.
 
-    A process that loads the program from a file has to register the class under the same name.
+    A process that loads the program from a file has to register the class under the same name. A class that is
+    registered again, or a name that another class had, gives a warning; the last registration counts.
 
     Args:
         cls: the dataclass.
         serialized_type_name: its name in files. Default: its module and qualified name.
+
+    Raises:
+        ValueError: ``cls`` is no dataclass.
 
     Example:
         >>> import dataclasses, functorch_port as torch
@@ -53,7 +60,16 @@ def register_dataclass(cls: type, *, serialized_type_name: str | None = None) ->
     Reference: https://docs.pytorch.org/docs/stable/export.html#torch.export.register_dataclass
     """
     _pytree.register_dataclass(cls)
-    _classes[serialized_type_name or f"{cls.__module__}.{cls.__qualname__}"] = cls
+    path = f"{cls.__module__}.{cls.__qualname__}"
+    name = serialized_type_name or path
+    before = _classes.get(name, cls)
+    if path != f"{before.__module__}.{before.__qualname__}":  # else it is the same one, defined again
+        warnings.warn(
+            f"torch.export.register_dataclass: {name!r} was the name of {before}, and is now that of {cls}: programs "
+            "with this name are loaded with the new class",
+            stacklevel=2,
+        )
+    _classes[name], _names[cls] = cls, name
 
 
 def flattened(tree: Any, refuse: Callable[[Any], Exception]) -> tuple[list[tuple[str, Any]], Structure]:
@@ -102,10 +118,9 @@ def _described(spec: Any, refuse: Callable[[Any], Exception]) -> Structure:
         return [spec.type.__name__, None, children]
     if spec.type == "namedtuple":
         return ["namedtuple", [spec.context.__name__, *spec.context._fields], children]
-    name = next((name for name, cls in _classes.items() if cls is spec.type), None)
-    if name is None:
+    if spec.type not in _names:
         raise refuse(spec.type)
-    return ["dataclass", [name, *spec.context], children]
+    return ["dataclass", [_names[spec.type], *spec.context], children]
 
 
 def unflattened(structure: Structure, leaves: Sequence[Any]) -> Any:

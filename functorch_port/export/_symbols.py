@@ -201,7 +201,7 @@ def _dims(path: str, tensor: Tensor, spec: Any) -> Iterator[tuple[int, Any]]:
             f"of dimensions, or a dict mapping indices to dimensions, where each dimension is {_EXPECTED})"
         )
     for d, dim in items:
-        if type(d) is not int or not 0 <= d < tensor.dim():
+        if type(d) is not int or not -tensor.dim() <= d < tensor.dim():
             raise UserError(
                 f"Unexpected dimension {d!r} specified at `dynamic_shapes{path}`: the tensor has shape {tensor.shape}"
             )
@@ -210,7 +210,7 @@ def _dims(path: str, tensor: Tensor, spec: Any) -> Iterator[tuple[int, Any]]:
                 f"Unexpected dimension mapped to index {d} in input tensor shape {spec} specified at "
                 f"`dynamic_shapes{path}` (expected None, {_EXPECTED},  but got {dim!r} instead)"
             )
-        yield d, dim
+        yield d % tensor.dim(), dim
 
 
 class _Table:

@@ -10,8 +10,8 @@ from typing import IO, Any
 import numpy as np
 
 from .._base import dtypes
+from .._base.atomic import atomic
 from .._tensor.tensor import Tensor
-from ..serialization._atomic import atomic
 from ..serialization._tensors import placed, tensor_at
 from ._tree import array_of, put_together, state_of, take_apart, virtual
 

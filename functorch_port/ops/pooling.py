@@ -345,7 +345,10 @@ max_pool3d, max_pool3d_with_indices = _max_pool_op(3)
 def _divisors(windows: Windows, count_include_pad: bool) -> np.ndarray:
     """The number of elements that every window averages over, without those past the padded end."""
     counts = np.ones((), np.int64)
-    for dim in range(len(windows.kernel)):
+    for dim, (pad, (_, high)) in enumerate(zip(windows.padding, windows.padded, strict=True)):
+        if high <= pad and (count_include_pad or pad == 0):  # no window has less, however long the input is
+            counts = counts * windows.kernel[dim]
+            continue
         start = np.arange(windows.out[dim]) * windows.stride[dim] - windows.padding[dim]
         stop = start + windows.kernel[dim]
         low, high = 0, windows.sizes[dim]

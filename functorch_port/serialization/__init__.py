@@ -22,8 +22,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from .._base.atomic import atomic
 from . import _unpickler as unpickler
-from ._atomic import atomic
 from ._container import Archive, Source, Writer, aligned
 from ._pickler import Pickler, bytes_of
 from ._tensors import SWAPPED, Tensors

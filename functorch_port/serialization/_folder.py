@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from ._atomic import lock, sync
+from .._base.atomic import lock, sync
 
 __all__ = ["Replacement", "cleared", "removed", "standing"]
 

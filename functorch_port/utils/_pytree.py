@@ -7,6 +7,7 @@ with JAX too.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -162,11 +163,14 @@ def register_pytree_node(
         _KEYED[cls] = flatten_with_keys_fn
 
     def flatten(x: Any) -> tuple[list[Any], _Aux]:
-        children, context = flatten_fn(x)
+        children, context = SUPPORTED_NODES[cls].flatten_fn(x)  # of the last registration
         return list(children), _Aux(context)
 
+    def unflatten(aux: _Aux, children: Any) -> Any:
+        return SUPPORTED_NODES[cls].unflatten_fn(list(children), aux.context)
+
     try:
-        jax.tree_util.register_pytree_node(cls, flatten, lambda aux, v: unflatten_fn(list(v), aux.context))
+        jax.tree_util.register_pytree_node(cls, flatten, unflatten)
     except ValueError:  # already registered with JAX
         pass
 
@@ -188,22 +192,50 @@ def register_dataclass(
     drop_field_names: list[str] | None = None,
     serialized_type_name: str | None = None,
 ) -> None:
-    """Register a dataclass as a pytree node, with its fields as children.
+    """Register a dataclass as a pytree node, with its fields as children. A registration that it had is replaced.
 
     Args:
-        cls: the dataclass.
+        cls: the dataclass, or another class if ``field_names`` are given.
         field_names: the fields that become children; default: all.
         drop_field_names: fields to drop; unflattening sets them to their defaults.
         serialized_type_name: accepted and ignored.
+
+    Raises:
+        ValueError: the class is no dataclass, or ``field_names`` are not those that make one of its objects.
     """
-    dropped = set(drop_field_names or ())
-    names = field_names or [f.name for f in dataclasses.fields(cls) if f.init and f.name not in dropped]
+    names = _fields(cls, field_names, set(drop_field_names or ()))
+    if cls in SUPPORTED_NODES:
+        warnings.warn(
+            f"{cls} is already registered as pytree node. Overwriting the previous registration.",
+            stacklevel=2,
+        )
+        del SUPPORTED_NODES[cls]
     register_pytree_node(
         cls,
         lambda x: ([getattr(x, n) for n in names], list(names)),
         lambda v, c: cls(**dict(zip(c, v, strict=True))),
         flatten_with_keys_fn=lambda x: ([(GetAttrKey(n), getattr(x, n)) for n in names], list(names)),
     )
+
+
+def _fields(cls: type, names: list[str] | None, dropped: set[str]) -> list[str]:
+    """The fields that become children; an error if objects could not be made of them."""
+    if not dataclasses.is_dataclass(cls):
+        if names is None:
+            raise ValueError(
+                f"field_names must be specified with a list of all fields used to initialize {cls}, as it is not a "
+                "dataclass."
+            )
+        return names
+    found = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in dropped]
+    missing, more = set(found) - set(names or found), set(names or ()) - set(found)
+    if missing or more:
+        which, does = (missing, "Missing") if missing else (more, "Unexpected")
+        raise ValueError(
+            f"field_names does not include all dataclass fields.\n{does} fields in `field_names`: {which}. Give all "
+            "fields of __init__, or name those to leave out in `drop_field_names`."
+        )
+    return names or found
 
 
 # ---------------------------------------------------------------- structures

@@ -6,7 +6,6 @@ import math
 import os
 import pickle
 import re
-import shutil
 import signal
 import warnings
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from functorch_port._base.atomic import link
 from functorch_port._random.generator import Generator
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.serialization import load, save
@@ -162,7 +162,7 @@ class Checkpoints:
         save(state, path)
         if is_best:
             self.best_metric = metric
-            self._name_best(path)
+            link(path, self.best_file)
         for old in [f for f in self.files() if f != path][: 1 - self.keep or None]:
             old.unlink(missing_ok=True)
         return path
@@ -170,16 +170,6 @@ class Checkpoints:
     def _is_better(self, metric: float) -> bool:
         old = math.inf if self.best_metric is None else self._sign * self.best_metric
         return self._sign * metric < old
-
-    def _name_best(self, path: Path) -> None:
-        """Make ``best.pt`` a hard link to this file, or a copy if the file system has no hard links."""
-        new = self.folder / f".best.{os.getpid()}"
-        new.unlink(missing_ok=True)
-        try:
-            os.link(path, new)
-        except OSError:
-            shutil.copyfile(path, new)
-        os.replace(new, self.best_file)
 
     # ---------------------------------------------------------------- restoring
 
@@ -238,7 +228,7 @@ class Checkpoints:
                     tensor._storage.value = tensor._storage.value  # so that operations round as before
         self.step, self.notes, self.best_metric = state["step"], state["notes"], state["best metric"]
         if state["is best"] and path != self.best_file:  # the process may have ended before it wrote best.pt
-            self._name_best(path)
+            link(path, self.best_file)
 
     # ----------------------------------------------------------------- signals
 

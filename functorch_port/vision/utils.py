@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import functorch_port as torch
+from functorch_port._base.atomic import atomic
 from functorch_port._tensor.tensor import Tensor
-from functorch_port.serialization._atomic import atomic
 
 from ._pillow import Image, ImageColor, ImageDraw, ImageFont
 from ._refused import refusing as _refusing

@@ -133,3 +133,33 @@ def test_a_look_at_state_comes_from_the_state_given():
     assert (
         row.tolist() == [5, 5] and whole.tolist() == [[5, 5], [5, 5]] and total.tolist() == [[6, 6], [6, 6]]
     )
+
+
+def test_a_state_of_other_shapes_or_types_is_told():
+    """It would be computed with, or left in a module, where it cannot be."""
+    module = nn.Linear(3, 2)
+    pure = ft.functionalize(module)
+    x = jnp.ones((4, 3))
+    state = pure.state(x)
+    before = np.asarray(module.weight.jax())
+    for name, wrong, text in (
+        (
+            "weight",
+            jnp.ones((1, 3)),
+            r"'weight' is float32\[1, 3\] in the state, and should be float32\[2, 3\]",
+        ),
+        ("bias", np.ones(2), r"'bias' is float64\[2\] in the state, and should be float32\[2\]"),
+    ):
+        for use in (lambda s: pure(s, x), pure.load):
+            with pytest.raises(ValueError, match=text):
+                use({"weight": state["weight"] + 1, "bias": state["bias"], name: wrong})
+    with pytest.raises(KeyError, match="the state has no 'bias'"):
+        pure.load({"weight": state["weight"] + 1})
+    np.testing.assert_array_equal(module.weight.jax(), before)  # nothing was written
+    pure.load({**state, "another": 1})
+
+
+def test_from_jax_takes_arrays_of_numbers():
+    for wrong in (np.ones(2), [1.0], jax.random.key(0)):
+        with pytest.raises(TypeError, match="from_jax takes a jax.Array of numbers, got"):
+            ft.from_jax(wrong)

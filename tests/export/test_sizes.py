@@ -85,6 +85,35 @@ def test_any_number_of_rows(name):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: F.avg_pool1d(x.mT, 2),
+        lambda x: F.avg_pool1d(x.mT, 3, 2, 1),
+        lambda x: F.avg_pool2d(x, 3, 1, 1, divisor_override=2),
+        lambda x: x.unflatten(1, (-1, 1)),
+    ],
+)
+def test_any_length(fn):
+    program = export(Call(fn), (ft.randn(1, 6, 4),), dynamic_shapes=({-2: Dim("length", min=3)},))
+    assert program.inputs[0].shape == (1, (1, "length", 0), 4)
+    program = export(Call(fn), (ft.randn(1, 6, 4),), dynamic_shapes=({1: Dim("length", min=3)},)).module()
+    for length in (3, 6, 9, 14):
+        x = ft.randn(1, length, 4)
+        np.testing.assert_allclose(program(x).numpy(), fn(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_views_of_two_unknown_sizes():
+    """Of which one may be 1, so that the places of elements say little."""
+    shapes = ({0: Dim("rows"), 1: Dim("length")},)
+    fn = lambda x: x.unflatten(-1, (2, 2)).flatten(-2).view(-1, 2, 2).flatten(1)
+    program = export(Call(fn), (ft.randn(2, 3, 4),), dynamic_shapes=shapes)
+    assert [r.lower for r in program.range_constraints.values()] == [1, 1]
+    for size in ((1, 1), (1, 5), (4, 1), (3, 2)):
+        x = ft.randn(*size, 4)
+        np.testing.assert_array_equal(program.module()(x).numpy(), x.reshape(-1, 4).numpy())
+
+
 @pytest.mark.parametrize("fn", [lambda x: x.squeeze(0), lambda x: x.squeeze(), lambda x: x[1:]])
 def test_what_is_different_for_one_row_is_for_two_and_more(fn):
     shapes = ({0: Dim("rows")},)
@@ -103,6 +132,9 @@ def test_what_is_different_for_one_row_is_for_two_and_more(fn):
         (lambda x: ft.linspace(0, 1, x.shape[0]), "as a plain number"),
         (lambda x: x.chunk(2), "as a plain number"),
         (lambda x: x.argmin(0), "'rows' > '16777216' is inconclusive"),
+        (lambda x: ft.fft.rfft(x.t()), "does not hold .* an operation needs a size as a plain number"),
+        (lambda x: F.adaptive_avg_pool1d(x.t(), 3), "does not hold .* an operation needs a size as a plain"),
+        (lambda x: x[:, 0].diag().fill_diagonal_(1), "does not hold .* an operation needs a size as a plain"),
     ],
 )
 def test_what_no_program_does_for_any_size(fn, text):

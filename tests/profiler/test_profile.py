@@ -111,6 +111,8 @@ def test_flops_memory_and_stacks(tmp_path) -> None:
     assert "Total FLOPs" in table and "Self CPU Mem" in table and "test_profile.py" in table
     prof.export_stacks(str(tmp_path / "stacks"))
     assert all(int(line.rpartition(" ")[2]) > 0 for line in (tmp_path / "stacks").read_text().splitlines())
+    with pytest.raises(ValueError, match="metric should be one of: .'self_cpu_time_total', 'self_cuda"):
+        prof.export_stacks(str(tmp_path / "none"), "count")
     with pytest.raises(ValueError, match="with_stack=True"):
         profiled(ft).export_stacks(str(tmp_path / "none"))
 

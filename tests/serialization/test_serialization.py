@@ -9,10 +9,11 @@ import zipfile
 
 import pytest
 import torch
+from interrupts import raising
 
 import functorch_port as ft
 from functorch_port import serialization
-from functorch_port.serialization._atomic import atomic
+from functorch_port._base.atomic import atomic, link
 
 
 def through(obj, **options):
@@ -288,6 +289,48 @@ def test_permissions_and_links_survive(tmp_path):
     with atomic(link) as file:  # whatever is written
         file.write(b"3")
     assert link.is_symlink() and path.read_bytes() == b"3"
+
+
+def test_downloads_are_whole_files(tmp_path):
+    source, path = tmp_path / "source", tmp_path / "x"
+    source.write_bytes(b"new")
+    for hub in (torch.hub, ft.hub):
+        path.write_bytes(b"old")
+        with pytest.raises(RuntimeError, match="invalid hash value"):
+            hub.download_url_to_file(source.as_uri(), str(path), "00", progress=False)
+        with pytest.raises(FileNotFoundError):
+            hub.download_url_to_file(source.as_uri(), str(tmp_path / "none" / "x"), progress=False)
+        assert path.read_bytes() == b"old"
+        hub.download_url_to_file(source.as_uri(), str(path), progress=False)
+        assert path.read_bytes() == b"new" and sorted(os.listdir(tmp_path)) == ["source", "x"]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Python closes a file that has no name yet
+@pytest.mark.parametrize("opcodes", [False, True])
+def test_an_interrupt_leaves_nothing_behind(opcodes, tmp_path):
+    """Wherever it comes; `link` names a file as `atomic` does."""
+    path, source = tmp_path / "x", tmp_path / "source"
+    source.write_bytes(b"new")
+
+    def write():
+        with atomic(path) as file:
+            file.write(b"new")
+
+    for do in (write, lambda: link(source, path)):
+        number, was_interrupted = 0, True
+        while was_interrupted:
+            path.unlink(missing_ok=True)
+            path.write_bytes(b"old")
+            number += 1
+            was_interrupted = False
+            try:
+                with raising(KeyboardInterrupt, number, opcodes, inside=link.__code__.co_filename):
+                    do()
+            except KeyboardInterrupt:
+                was_interrupted = True
+            assert path.read_bytes() in (b"old", b"new")
+            assert sorted(os.listdir(tmp_path)) == ["source", "x"], number
+        assert number > 15 and path.read_bytes() == b"new"
 
 
 def outcome(function):

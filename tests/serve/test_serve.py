@@ -238,6 +238,8 @@ WRONG = [
     ({**FINE, "x": [[1, 2, 3, None]]}, 422, "null is none of numbers"),
     ({**FINE, "x": [[1, 2, 3, True]]}, 422, "true is none of numbers"),
     ({**FINE, "x": [[1, 2, 3, 1e300]]}, 422, "a number does not fit into float32"),
+    (b'{"x": [[1e400, 0, 0, 0]], "ids": [[1, 2]]}', 422, "a number does not fit into float32"),
+    (b'{"x": [[NaN, Infinity, 0, 0]], "x": [[0, 0, 0, 0]], "ids": [[1, 2]]}', 400, "the JSON has 'x' twice"),
     ({**FINE, "ids": [[1.5, 2]]}, 422, r"ids should be int64\[batch, length\]: 1.5 is none of integers"),
     ({**FINE, "ids": [[2**70, 2]]}, 422, "1180591620717411303424 does not fit into int64"),
     ({**FINE, "ids": [[1, 2], [3, 4]]}, 422, r"ids has shape \[2, 2\].* \(ids.size\(\)\[0\] == x.size\(\)\[0\]\)"),
@@ -420,6 +422,49 @@ def test_rows_that_change_each_other_are_computed_alone():
     model = Model(export(nn.Linear(3, 2), (ft.ones(1, 3),), dynamic_shapes=shapes), 8)
     model.compile(lambda text: None)
     assert model.batch == "batch" and model.sizes == [1, 2, 4, 8]
+
+
+@pytest.mark.parametrize(
+    ("fn", "example"),
+    [
+        (lambda x: x - x.float().mean(0), ft.zeros(2, 4, dtype=ft.int64)),
+        (lambda x: x - x.max(), ft.arange(4).reshape(1, 4)),
+        (lambda x: x - x.min(), ft.arange(4).reshape(1, 4)),
+        (lambda x: x | x.any(0), ft.zeros(2, 4, dtype=ft.bool)),
+        (lambda x: x - x.min(), ft.arange(1.0, 9).reshape(2, 4)),
+        (lambda x: x - x.max(), -ft.arange(1.0, 9).reshape(2, 4)),
+        (lambda x: ft.where((x > 99).any(), x * 0, x), ft.ones(2, 4)),
+        (lambda x: x + 1e-6 * x.sum(0), ft.ones(2, 4)),
+        (lambda x: x.cumsum(0), ft.ones(2, 4)),  # the first row is what it is alone
+        (lambda x: x + ft.arange(x.shape[0])[:, None], ft.ones(2, 4)),
+        (lambda x: x.float().mean(0) + x, ft.zeros(2, 4, dtype=ft.bfloat16)),
+    ],
+)
+def test_whatever_other_rows_are(fn, example):
+    class Net(nn.Module):
+        def forward(self, x):
+            return fn(x)
+
+    model = Model(export(Net(), (example,), dynamic_shapes=({0: Dim("batch")},)), 4)
+    model.compile(lambda text: None)
+    assert model.why_alone == "rows change each other's results"
+
+
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [
+        (
+            nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3)),
+            (1, 4, 4),
+        ),
+        (nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (5, 4)),
+    ],
+)
+def test_rows_that_keep_to_themselves_are_computed_together(module, shape):
+    shapes = ({0: Dim("batch")},)
+    model = Model(export(module.eval(), (ft.zeros(1, *shape),), dynamic_shapes=shapes), 4)
+    model.compile(lambda text: None)
+    assert model.batch == "batch"
 
 
 @pytest.mark.parametrize(

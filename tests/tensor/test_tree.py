@@ -167,6 +167,36 @@ def test_the_issue_maml():
         np.testing.assert_allclose([v for _, v in ours], [v for _, v in expected], rtol=1e-6)
 
 
+def test_registering_a_dataclass_is_pytorchs():
+    """The fields that it may be given, and what a second registration does."""
+
+    def outcomes(library):
+        found = []
+        for names, dropped in (
+            (None, None),
+            (["a"], None),
+            (["a"], ["z"]),
+            (["a", "z", "q"], None),
+            (["a", "z", "late"], None),
+        ):
+            late = ("late", int, dataclasses.field(init=False, default=3))
+            made = dataclasses.make_dataclass("Made", ["z", ("a", int, 0), late])
+            try:
+                library.register_dataclass(made, field_names=names, drop_field_names=dropped)
+                leaves, structure = library.tree_flatten(made(1, 2))
+                found.append((leaves, len(leaves)))
+            except ValueError as error:
+                found.append(str(error).partition(".")[0])
+        return found
+
+    assert outcomes(ft_pytree) == outcomes(torch.utils._pytree)
+    made = dataclasses.make_dataclass("Made", ["z", ("a", int, 0)])
+    ft_pytree.register_dataclass(made)
+    with pytest.warns(UserWarning, match="already registered as pytree node. Overwriting"):
+        ft_pytree.register_dataclass(made, field_names=["z"], drop_field_names=["a"])
+    assert ft_pytree.tree_leaves(made(1, 2)) == jax.tree.leaves(made(1, 2)) == [1]
+
+
 def test_keyword_arguments_come_in_the_order_of_the_call():
     def f(**named):
         return first_weighted(named.values()), dict(reversed(named.items()))

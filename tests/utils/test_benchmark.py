@@ -81,6 +81,13 @@ def rows(module):
                 yield measured(module, [time * threads * factor] * 5, label="cmp", **names)
     yield measured(module, [3.0] * 3, label="other", sub_label="s", description="d", env="one")
     yield measured(module, [4.0] * 3, label="other", sub_label="s", description="d", env="two")
+    for sub_label in "ba":  # of several environments, in an order of their own
+        for env, threads in (("two", 1), ("one", 1), ("two", 4)):
+            names = {"sub_label": sub_label, "env": env, "num_threads": threads}
+            yield measured(module, [3.0] * 3, label="envs", description="d", **names)
+    yield measured(module, [3.0] * 3, label="one env", sub_label="s", description="d", env="one")
+    for k, time in enumerate((1, 1.005, 1.05, 1.2, 1.99, 2, 4.99, 5)):
+        yield measured(module, [time] * 3, label="colours", sub_label=f"s{k}", description="d")
 
 
 def test_tables_are_torchs() -> None:
@@ -89,6 +96,14 @@ def test_tables_are_torchs() -> None:
     for table in (one, other):
         table.trim_significant_figures()
     assert str(one) == str(other)
+    for by_row in (False, True):
+        one, other = (
+            module.Compare([r for r in rows(module) if r.task_spec.label == "colours"])
+            for module in (ours, theirs)
+        )
+        for table in (one, other):
+            table.colorize(rowwise=by_row)
+        assert str(one) == str(other)
     missing = [{"sub_label": "a", "description": "x"}, {"sub_label": "b", "description": "yy"}]
     one, other = (
         module.Compare([measured(module, [1e-3] * 3, label="l", **names) for names in missing])

@@ -74,7 +74,11 @@ def write(T, writer) -> None:
     writer.add_pr_curve("weighted", labels, predictions, weights=np.array([1.0, 2, 3, 4, 5]), **at)
     counts = [T.tensor([2.0, 1]), T.tensor([1.0, 0]), T.tensor([0.0, 1]), T.tensor([0.0, 1])]
     writer.add_pr_curve_raw("given", *counts, T.tensor([0.6, 1]), T.tensor([1, 0.5]), num_thresholds=2, **at)
+    writer.add_pr_curve_raw(
+        "lists", [2, 1], [1, 0], [0, 1], [0, 1], [0.6, 1], [1, 0.5], num_thresholds=2, **at
+    )
     points = T.arange(6).reshape(3, 2).float()
+    writer.add_embedding(points, tag="../a%b\\c/d", global_step=1)
     writer.add_embedding(points, metadata=["a", "b", "c"], tag="points", global_step=2)
     writer.add_embedding(points, metadata=[["a", "1"], ["b", "2"], ["c", "3"]], metadata_header=["x", "y"])
     runs = {"lr": 0.1, "name": "x", "flag": True, "tensor": T.tensor([2.0]), "none": None}
@@ -189,6 +193,7 @@ WRONG = [
     lambda T, w: w.add_embedding(T.ones(2, 2), metadata=["a"]),
     lambda T, w: w.add_pr_curve("a", T.ones(2), T.ones(3)),
     lambda T, w: w.add_text("a", 1),
+    lambda T, w: w.add_figure("a", None),
     lambda T, w: w.add_histogram_raw("a", 0, 1, 1, 1, 1, [1], []),
 ]
 

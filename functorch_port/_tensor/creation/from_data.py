@@ -196,6 +196,11 @@ def from_jax(array: jax.Array) -> Tensor:
         >>> torch.from_jax(jnp.arange(3.))
         tensor([0., 1., 2.])
     """
+    if not isinstance(array, jax.Array) or jnp.issubdtype(array.dtype, jax.dtypes.extended):
+        what = array.dtype if isinstance(array, jax.Array) else type(array)
+        raise TypeError(
+            f"from_jax takes a jax.Array of numbers, got {what}; torch.as_tensor takes other data"
+        )
     return wrap(placed.taken(array))
 
 

@@ -10,7 +10,10 @@ from ._measurement import UNITS, Measurement, select_unit, trim_sigfig
 
 __all__ = ["Compare"]
 
-_GREEN, _RED, _END = "\x1b[92m\x1b[1m", "\x1b[31m\x1b[1m", "\x1b[0m\x1b[0m"
+#: up to how often the best time a time has this colour, and from where on
+_GOOD = ((1.01, "\x1b[92m\x1b[1m"), (1.1, "\x1b[34m\x1b[1m"))
+_BAD = ((5, "\x1b[31m\x1b[1m"), (2, "\x1b[2m\x1b[91m"))
+_END = "\x1b[0m\x1b[0m"
 
 
 #: by number of threads, environment and name of a row the measurements by column
@@ -56,7 +59,7 @@ class Compare:
         self._trim = True
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Colour the best times of a column, or of a row, and those that take twice as long."""
+        """Colour the best times of a column, or of a row, and those that take twice, or five times, as long."""
         self._colours, self._by_row = True, rowwise
 
     def highlight_warnings(self) -> None:
@@ -80,11 +83,16 @@ class Compare:
             env = "" if one.task_spec.env is None else f"({one.task_spec.env})"
             row = rows.setdefault((one.task_spec.num_threads, env, one.as_row_name), {})
             row[one.task_spec.description or ""] = one
-        rows = dict(sorted(rows.items(), key=lambda item: item[0][0]))
+        rows = dict(sorted(rows.items(), key=lambda item: item[0][:2]))
         unit, size = select_unit(min(one.median for one in ones))
         texts = {column: self._column(column, list(rows.values()), size) for column in columns}
-        envs = max([2, *(len(env) for _, env, _ in rows)])
-        names = [f"  {env.ljust(envs)}  {name}" for _, env, name in rows]
+        keys = [key[:2] for key in rows]
+        alone = len({env for _, env in keys}) == 1
+        shown = [
+            "" if alone or key == last else key[1] for key, last in zip(keys, [None, *keys], strict=False)
+        ]
+        envs = max(2, *map(len, shown))
+        names = [f"  {env.ljust(envs)}  {name}" for env, (_, _, name) in zip(shown, rows, strict=True)]
         width = max(map(len, names))
         widths = {c: max([len(c), *map(len, texts[c])]) for c in columns}
         lines = ["  |  ".join([" " * width, *(c.center(widths[c]) for c in columns)])]
@@ -130,8 +138,9 @@ class Compare:
         else:
             others = [other[column] for k, other in rows.items() if column in other and k[0] == key[0]]
         best, own = min(one.median for one in others), row[column].median
-        colour = _GREEN if own <= 1.03 * best else _RED if own > 2 * best else ""
-        return f"{colour}{text}{_END}" if colour else text
+        colours = [colour for most, colour in _GOOD if own <= most * best]
+        colours += [colour for least, colour in _BAD if own >= least * best]
+        return f"{colours[0]}{text}{_END}" if colours else text
 
 
 def _decimals(value: float, figures: int) -> int:

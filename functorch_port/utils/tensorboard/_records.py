@@ -231,7 +231,8 @@ def pr_curve(tag: str, labels: Any, predictions: Any, thresholds: int, weights: 
 
 def pr_curve_of(tag: str, *rows: Any) -> Any:
     """A curve of which the counts of true and false positives and negatives, precision and recall are known."""
-    table = np.stack([to_numpy(row).astype(np.float64) for row in rows])
+    given = [np.asarray(row) if isinstance(row, list | tuple) else to_numpy(row) for row in rows]
+    table = np.stack([row.astype(np.float64) for row in given])
     content = proto("plugins.pr_curve.plugin_data_pb2").PrCurvePluginData(
         version=0, num_thresholds=table.shape[1]
     )

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.atomic import atomic
 from ..._base.optional import optional
-from ...serialization._atomic import atomic
 from . import _records as records
 from ._graph import graph_of
 from ._records import proto
@@ -342,6 +342,8 @@ class SummaryWriter:
         agg = optional("matplotlib.backends.backend_agg", "add_figure", "viz", "matplotlib")
         drawn = []
         for one in figure if isinstance(figure, list) else [figure]:
+            if not hasattr(one, "canvas"):
+                raise AttributeError(f"add_figure: a figure of matplotlib is expected, got {type(one)}")
             canvas = agg.FigureCanvasAgg(one)
             canvas.draw()
             drawn.append(np.asarray(canvas.buffer_rgba())[:, :, :3])
@@ -419,7 +421,10 @@ class SummaryWriter:
         if metadata is not None and len(metadata) != len(points):
             raise AssertionError("#labels should equal with #data points")
         step = str(0 if global_step is None else global_step).zfill(5)
-        place = os.path.join(step, tag)
+        escaped = tag.translate(
+            {ord(c): f"%{ord(c):02x}" for c in "%/\\"}
+        )  # else it could lead out of the folder
+        place = os.path.join(step, escaped)
         folder = os.path.join(self._get_file_writer().get_logdir(), place)
         os.makedirs(folder, exist_ok=True)
         if self._embeddings is None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from functorch_port._base.atomic import atomic
 from functorch_port._base.bars import bars
-from functorch_port.serialization._atomic import atomic
 from functorch_port.vision._refused import refusing as _refusing
 
 __all__ = [

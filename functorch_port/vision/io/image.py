@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..._base.atomic import atomic
 from ..._base.device import device as Device
 from ..._base.optional import optional
 from ..._tensor.creation import from_numpy
 from ..._tensor.tensor import Tensor
-from ...serialization._atomic import atomic
 
 __all__ = [
     "ImageReadMode", "decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png",

@@ -7,13 +7,14 @@ import importlib
 import io
 import os
 import re
+import shutil
 import socket
 import uuid
 import zlib
 from collections.abc import Iterator
 from typing import IO, Any
 
-__all__ = ["atomic", "lock", "sync"]
+__all__ = ["atomic", "link", "lock", "sync"]
 
 #: after so many bytes they are sent to the disk
 HURRY = 32 << 20
@@ -52,14 +53,11 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield file
         return
     path = os.path.realpath(path)
-    folder, name = os.path.split(path)
-    if not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {folder} does not exist.")
-    host = zlib.crc32(socket.gethostname().encode())  # a lock may be known on one machine only
-    prefix = f".{name[:200]}.{host:08x}"
-    _clear(folder, prefix)
-    temporary, new = _begun(os.path.join(folder, prefix))
+    prefix = _prefix(path)
+    temporary = prefix + uuid.uuid4().hex  # known before it is made, so that an interrupt leaves nothing
     try:
+        while (new := _begun(temporary)) is None:
+            temporary = prefix + uuid.uuid4().hex
         with new:
             yield new
             new.flush()
@@ -70,21 +68,47 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
                 os.replace(temporary, path)  # while the file is locked
         if _fcntl is None:
             os.replace(temporary, path)
-        sync(folder)
+        sync(os.path.dirname(path))
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
 
 
-def _begun(prefix: str) -> tuple[str, IO[bytes]]:
-    """A new, locked file, and its path."""
-    while True:
-        path = f"{prefix}{uuid.uuid4().hex}"
-        file = io.BufferedWriter(_Hurried(path, "xb"))
-        if _is_ours(file) and os.fstat(file.fileno()).st_nlink:  # else it was deleted before it was locked
-            return path, file
-        file.close()
+def link(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Let ``path`` become a hard link to a file, or a copy of it where there are no hard links."""
+    if os.path.exists(path) and os.path.samefile(source, path):
+        return  # else `os.replace` would leave both names
+    temporary = _prefix(os.fspath(path)) + uuid.uuid4().hex
+    try:
+        os.link(source, temporary)
+        os.replace(temporary, path)
+    except OSError:
+        with atomic(path) as new, open(source, "rb") as old:
+            shutil.copyfileobj(old, new)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _prefix(path: str) -> str:
+    """How the temporary files for a path begin. What killed writers of it left behind is deleted."""
+    folder, name = os.path.split(path)
+    if folder and not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    host = zlib.crc32(socket.gethostname().encode())  # a lock may be known on one machine only
+    prefix = f".{name[:200]}.{host:08x}"
+    _clear(folder or ".", prefix)
+    return os.path.join(folder, prefix)
+
+
+def _begun(path: str) -> IO[bytes] | None:
+    """A new, locked file; None if another process deleted it before it was locked."""
+    file = io.BufferedWriter(_Hurried(path, "xb"))
+    if _is_ours(file) and os.fstat(file.fileno()).st_nlink:
+        return file
+    file.close()
+    return None
 
 
 def _is_ours(file: IO[bytes], without: bool = True) -> bool:
