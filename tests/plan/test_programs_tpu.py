@@ -201,3 +201,15 @@ def test_kernels_do_what_the_program_does_not_say() -> None:
     found = analyse(traced.jaxpr, traced.lower().compile().as_text(), {"one": 1}, "v5e:1x1")
     assert found.device_flops == found.flops.executed == 2 * 2 * n**3
     assert any("What 1 kernels compute is not known" in one and "50%" in one for one in found.warnings)
+
+
+def test_traffic_is_that_of_hbm_and_a_product_reaches_the_peak() -> None:
+    mesh, size = steps.mesh_of(chips("v5e:1x1"), one=1), 1 << 26
+    text = steps.text(mesh, lambda x, y: (2 * x + y, x.sum()), ((size,), P()), ((size,), P()))
+    assert work.traffic(hlo.parse(text)) == pytest.approx(3 * 4 * size, rel=0.01)
+    like = jax.ShapeDtypeStruct((8192, 8192), jnp.bfloat16, sharding=NamedSharding(mesh, P()))
+    traced = jax.jit(jnp.matmul).trace(like, like)
+    found = analyse(traced.jaxpr, traced.lower().compile().as_text(), {"one": 1}, "v5e:1x1")
+    assert found.traffic == 3 * 2 * 8192**2
+    assert (found.roofline.bound, found.roofline.mfu) == ("compute", 1.0)
+    assert 0.8 < found.roofline.mfu_waiting < 1
