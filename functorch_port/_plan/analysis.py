@@ -199,6 +199,8 @@ def _warnings(
         )
     if program.count("conditional"):
         warnings.append("All branches of conditions count as if they ran.")
+    if program.uses_hosts:
+        warnings.append("Arrays go to and from the memory of the hosts: that time is not counted.")
     if any(not each.exact for each in found):
         warnings.append("Some collectives have groups that are not whole axes of the mesh.")
     if coordinates is None and found and where.chip.is_tpu:

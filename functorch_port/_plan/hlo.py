@@ -125,6 +125,12 @@ class Program:
 
         return {name: times(name) for name in self.computations}
 
+    @cached_property
+    def uses_hosts(self) -> bool:
+        """Whether arrays lie in the memory of the hosts."""
+        instructions = (instruction for body in self.computations.values() for instruction in body.values())
+        return any(shape.space == _HOST for instruction in instructions for shape in instruction.results)
+
     def count(self, opcode: str, *without: str) -> int:
         """How many instructions there are of a kind, without those that have some text in them."""
         return sum(
@@ -171,6 +177,8 @@ class Program:
                 yield called.strip().lstrip("%"), 1
 
 
+#: the memory of the host, as TPUs number it
+_HOST = 5
 _WITHIN = {"all-reduce", "reduce-scatter", "all-reduce-start", "reduce", "reduce-window", "scatter", "sort", "map",
            "select-and-scatter"}  # fmt: skip
 _CALLED = re.compile(
