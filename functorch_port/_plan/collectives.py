@@ -143,9 +143,8 @@ def _collective(
     axes, exact = axes_of(groups, mesh)
     if kind == "all-gather":
         nbytes *= groups.shape[1]
-    if kind == "all-reduce" and computation.startswith(
-        "all-reduce-scatter"
-    ):  # of a TPU, fused with the slice
+    fused_with_the_slice = computation.startswith("all-reduce-scatter")  # as TPUs have it
+    if kind == "all-reduce" and fused_with_the_slice:
         kind = "reduce-scatter"
     place = _place(program, computation, instruction, kind)
     return Collective(

@@ -16,6 +16,7 @@ from functorch_port._base.tables import text
 from functorch_port._plan import rows
 from functorch_port._plan.analysis import analyse
 from functorch_port._plan.chips import CHIPS
+from functorch_port._plan.hlo import parse
 from functorch_port._plan.page import page
 from functorch_port._plan.tables import tables
 
@@ -137,6 +138,11 @@ def test_what_is_small_is_together(report: dict[str, Any]) -> None:
     assert rows.communication(report, most=16)[-1][:4] == ("4 others", "", "4", "8.00 KiB")
     report["analysis"]["communication"] = [{**row, "exact": False}]
     assert rows.communication(report)[0][1] == "2 of tp"
+
+
+def test_other_texts_are_refused() -> None:
+    with pytest.raises(ValueError, match="has an ENTRY, and this has none"):
+        parse("module @jit_f {}")
 
 
 def test_units() -> None:
