@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import chips, work
 from . import flops as counting
@@ -127,24 +127,58 @@ def analyse(
     if tokens is not None and tokens < 1:
         raise ValueError(f"tokens of a step: expected a number of at least 1, got {tokens}")
     counted = counting.of(jaxpr)
+    share = counted.executed / count
     program = None if hlo is None else reading.parse(hlo)
-    found = [] if program is None else collectives(program, mesh_axes, where.slices)
-    units: dict[str, float] = {} if program is None else {**work.products(program)}
-    done = sum(units.values())
-    traffic = None if program is None else work.traffic(program)
-    missing = counted.executed / count - done
-    kernels = 0 if program is None else program.count("custom-call", *_NO_KERNELS)
-    if missing > 0 and (kernels or not done or (program is not None and program.unknown)):
-        units["bf16"] = units.get("bf16", 0) + missing
-    cycles = 0 if program is None else work.cycles(program)
+    done = _Done({}, None, 0, 0, []) if program is None else _done(program, mesh_axes, where.slices)
+    units, products = dict(done.units), sum(done.units.values())
+    if products < share and (done.kernels or not products or (program is not None and program.unknown)):
+        units["bf16"] = units.get("bf16", 0) + share - products
     wires = Wires(where, coordinates)
-    limits = limiting.roofline(where, counted.model, units, traffic, found, wires, cycles, dtype)
+    limits = limiting.roofline(
+        where, counted.model, units, done.traffic, done.collectives, wires, done.cycles, dtype
+    )
+    warnings = [] if program is None else _warnings(program, done, share)
+    if coordinates is None and done.collectives and where.chip.is_tpu:
+        warnings.append(
+            "Where the devices of the mesh lie is not given: the last axis is taken to lie along the last dimension of "
+            "the torus."
+        )
     return Analysis(
         where.name, where.chip.title, where.chips, count, dict(mesh_axes), where.chip.usable // where.chip.devices,
-        counted, sum(units.values()), units, traffic,
-        cycles, _grouped(found, wires), limits,
-        None if tokens is None else limiting.price(limits, where.chips, tokens, price),
-        _warnings(where, counted, done, kernels, program, found, coordinates),
+        counted, sum(units.values()), units, done.traffic, done.cycles, _grouped(done.collectives, wires), limits,
+        None if tokens is None else limiting.price(limits, where.chips, tokens, price), warnings,
+    )  # fmt: skip
+
+
+class _Done(NamedTuple):
+    """What a device does by its program.
+
+    Attributes:
+        units: operations of products, see `work.products`.
+        traffic: see `work.traffic`; None without a program.
+        cycles: see `work.cycles`.
+        kernels: custom calls that may multiply.
+        collectives: what it communicates.
+    """
+
+    units: Mapping[str, float]
+    traffic: int | None
+    cycles: int
+    kernels: int
+    collectives: list[Collective]
+
+
+#: in custom calls that compute nothing
+_NO_KERNELS = (
+    "AsyncCollective", "AllocateBuffer", "ConsumeBuffer", '"Sharding"', "SPMD", "MoveTo", "annotate_device", '"X64',
+    "ConcatBitcast", "GatherIndices", "GatherScatter", "TopK", "Pad",
+)  # fmt: skip
+
+
+def _done(program: reading.Program, mesh: Mapping[str, int], slices: int) -> _Done:
+    return _Done(
+        work.products(program), work.traffic(program), work.cycles(program),
+        program.count("custom-call", *_NO_KERNELS), collectives(program, mesh, slices),
     )  # fmt: skip
 
 
@@ -167,41 +201,32 @@ def _grouped(found: Sequence[Collective], wires: Wires) -> list[Communication]:
     return sorted(rows, key=lambda row: (-row.seconds, row.kind, row.module))
 
 
-#: in custom calls that compute nothing
-_NO_KERNELS = (
-    "AsyncCollective", "AllocateBuffer", "ConsumeBuffer", '"Sharding"', "SPMD", "MoveTo", "annotate_device", '"X64',
-    "ConcatBitcast", "GatherIndices", "GatherScatter", "TopK", "Pad",
-)  # fmt: skip
-
-
-def _warnings(
-    where: chips.Topology, counted: Flops, done: float, kernels: int, program: reading.Program | None,
-    found: Sequence[Collective], coordinates: Any,
-) -> list[str]:  # fmt: skip
-    if program is None:
-        return []
-    warnings, share = [], counted.executed / where.devices
-    if program.unknown:
+def _warnings(program: reading.Program, done: _Done, share: float) -> list[str]:
+    """What may make figures wrong; ``share`` is that of a device of the step's FLOPs."""
+    products, unknown, warnings = sum(done.units.values()), program.unknown, []
+    if unknown:
         warnings.append(
-            f"It is not known how often {len(program.unknown)} loop(s) run ({', '.join(program.unknown[:3])}): what "
-            "they move and communicate counts once, and their products are the rest of the step's."
+            f"It is not known how often {len(unknown)} loop(s) run ({', '.join(unknown[:3])}): what they move and "
+            "communicate counts once, and their products are the rest of the step's."
         )
-    elif kernels and done < share:
-        warnings.append(f"What {kernels} kernels compute is not known: they are taken to do what the step has beyond "
-                        f"the program, {1 - done / share:.0%} of its FLOPs.")  # fmt: skip
-    elif share and not done:
-        warnings.append("No products of matrices were found in the compiled program: each device is taken to do an "
-                        "equal share.")  # fmt: skip
-    elif done > 1.05 * share:
+    elif done.kernels and products < share:
         warnings.append(
-            f"The devices together do {done / share if share else math.inf:.2f} times the step's FLOPs: some compute "
-            "the same, or the compiler computes again."
+            f"What {done.kernels} kernels compute is not known: they are taken to do what the step has beyond the "
+            f"program, {1 - products / share:.0%} of its FLOPs."
+        )
+    elif share and not products:
+        warnings.append(
+            "No products of matrices were found in the compiled program: each device is taken to do an equal share."
+        )
+    elif products > 1.05 * share:
+        warnings.append(
+            f"The devices together do {products / share if share else math.inf:.2f} times the step's FLOPs: some "
+            "compute the same, or the compiler computes again."
         )
     if program.count("conditional"):
         warnings.append("All branches of conditions count as if they ran.")
-    if any(not each.exact for each in found):
+    if program.uses_hosts:
+        warnings.append("Arrays go to and from the memory of the hosts: that time is not counted.")
+    if any(not each.exact for each in done.collectives):
         warnings.append("Some collectives have groups that are not whole axes of the mesh.")
-    if coordinates is None and found and where.chip.is_tpu:
-        warnings.append("Where the devices of the mesh lie is not given: the last axis is taken to lie along the last "
-                        "dimension of the torus.")  # fmt: skip
     return warnings

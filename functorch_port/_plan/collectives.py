@@ -86,6 +86,7 @@ def collectives(program: Program, mesh: Mapping[str, int], slices: int = 1) -> l
         for instruction in body.values()
         if (kind := instruction.opcode.removesuffix("-start")) in _KINDS and not instruction.goes_on
     ]
+    found = [one for one in found if one.axes]  # others go nowhere
     return found + [
         _transfer(program, name, instruction, slices, between)
         for name, body in program.computations.items()
@@ -129,8 +130,8 @@ def _collective(
     mesh: Mapping[str, int],
 ) -> Collective:  # fmt: skip
     given = [body[name] for name in instruction.operands]
-    if kind == "collective-permute" and "slice_sizes=" in instruction.rest:
-        given = given[:1]  # others are what it writes into
+    if kind == "ragged-all-to-all" or "slice_sizes=" in instruction.rest:
+        given = given[:1]  # others are what it writes into, and where
     shapes = [shape for operand in given for shape in operand.results]
     nbytes = sum(shape.nbytes for shape in shapes)
     pairs: tuple[tuple[int, int], ...] = ()
@@ -142,9 +143,8 @@ def _collective(
     axes, exact = axes_of(groups, mesh)
     if kind == "all-gather":
         nbytes *= groups.shape[1]
-    if kind == "all-reduce" and computation.startswith(
-        "all-reduce-scatter"
-    ):  # of a TPU, fused with the slice
+    fused_with_the_slice = computation.startswith("all-reduce-scatter")  # as TPUs have it
+    if kind == "all-reduce" and fused_with_the_slice:
         kind = "reduce-scatter"
     place = _place(program, computation, instruction, kind)
     return Collective(

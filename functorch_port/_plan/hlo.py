@@ -98,13 +98,12 @@ class Program:
         computations: the instructions by name, by the computation's name.
         entry: the name of the one that is run.
         devices: how many run it.
-        unknown: loops of which it is not known how often they run: they count once.
     """
 
     computations: dict[str, dict[str, Instruction]]
     entry: str
     devices: int = 1
-    unknown: list[str] = field(default_factory=list)
+    _unknown: list[str] = field(default_factory=list)
     _users: dict[str, dict[str, list[Instruction]]] = field(default_factory=dict)
 
     @cached_property
@@ -124,6 +123,17 @@ class Program:
             return found[name]
 
         return {name: times(name) for name in self.computations}
+
+    @property
+    def unknown(self) -> list[str]:
+        """The loops of which it is not known how often they run: they count once."""
+        return self._unknown if self.times else []
+
+    @cached_property
+    def uses_hosts(self) -> bool:
+        """Whether arrays lie in the memory of the hosts."""
+        instructions = (instruction for body in self.computations.values() for instruction in body.values())
+        return any(shape.space == _HOST for instruction in instructions for shape in instruction.results)
 
     def count(self, opcode: str, *without: str) -> int:
         """How many instructions there are of a kind, without those that have some text in them."""
@@ -160,7 +170,7 @@ class Program:
         if opcode == "while":
             count = trips(self, name, instruction)
             if count is None:
-                self.unknown.append(instruction.name)
+                self._unknown.append(instruction.name)
                 count = 1
             for attribute, times in (("body", count), ("condition", count + 1)):
                 if (called := instruction.attribute(attribute)) is not None:
@@ -171,6 +181,8 @@ class Program:
                 yield called.strip().lstrip("%"), 1
 
 
+#: the memory of the host, as TPUs number it
+_HOST = 5
 _WITHIN = {"all-reduce", "reduce-scatter", "all-reduce-start", "reduce", "reduce-window", "scatter", "sort", "map",
            "select-and-scatter"}  # fmt: skip
 _CALLED = re.compile(

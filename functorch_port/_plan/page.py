@@ -9,8 +9,7 @@ from typing import Any
 from .._base.units import nbytes
 from . import rows
 from .places import PHASES
-from .rows import in_seconds
-from .sweep import Sweep, picture
+from .sweep import Sweep, layouts, picture
 
 __all__ = ["page"]
 
@@ -102,13 +101,7 @@ def _sweep(report: Mapping[str, Any]) -> str:
     if not report.get("sweep"):
         return ""
     found = Sweep.from_dict(report["sweep"])
-    time = lambda one: (
-        "" if one.seconds is None else f"{in_seconds(one.seconds)} to {in_seconds(one.waiting)}"
-    )
-    lines = [
-        (_both(f"{k}. {one.candidate.name}", one.problem), nbytes(one.needs) if one.needs else "", time(one))
-        for k, one in enumerate((*found.ranked, *found.failed), 1)
-    ]
+    lines = [(_both(name, problem), memory, time) for name, memory, time, problem in layouts(found)]
     words = f"{len(found.ranked)} of {len(lines)} fit; {len(found.implied)} need not be planned"
     words += f", {len(found.left)} were left out." if found.left else "."
     drawn = (

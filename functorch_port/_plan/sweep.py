@@ -14,7 +14,9 @@ from typing import Any
 from .._base.units import nbytes
 from .rows import in_seconds
 
-__all__ = ["Candidate", "Outcome", "Sweep", "candidates", "frontier", "meshes", "picture", "sweep"]
+__all__ = [
+    "Candidate", "Outcome", "Sweep", "candidates", "frontier", "layouts", "meshes", "outcome", "picture", "sweep",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,31 @@ def _follows(candidate: Candidate, known: Outcome) -> str | None:
     if known.fits and saves:
         return f"{other.name} fits and computes no more"
     return f"{other.name} does not fit and keeps no more" if not known.fits and keeps else None
+
+
+def outcome(candidate: Candidate, report: Mapping[str, Any]) -> Outcome:
+    """The outcome in the report of a plan, see `page.page`; where it is not known whether it fits, it does."""
+    analysis = report.get("analysis")
+    limit = analysis["roofline"] if analysis else {"seconds": None, "waiting": None}
+    return Outcome(
+        candidate, report.get("needs"), report.get("fits") is not False, limit["seconds"], limit["waiting"],
+        report.get("problem") or "",
+    )  # fmt: skip
+
+
+def layouts(found: Sweep) -> list[tuple[str, str, str, str]]:
+    """Rows of a table, those that fit and then the others: name, memory, time, problem."""
+    return [
+        (
+            f"{number}. {one.candidate.name}",
+            "" if one.needs is None else nbytes(one.needs),
+            ""
+            if one.seconds is None or one.waiting is None
+            else f"{in_seconds(one.seconds)} to {in_seconds(one.waiting)}",
+            one.problem,
+        )
+        for number, one in enumerate((*found.ranked, *found.failed), 1)
+    ]
 
 
 def frontier(outcomes: Iterable[Outcome]) -> list[Outcome]:

@@ -10,6 +10,7 @@ from .._base.optional import optional
 from .._base.units import nbytes
 from . import rows
 from .places import PHASES
+from .sweep import Sweep, layouts
 
 __all__ = ["tables"]
 
@@ -28,7 +29,7 @@ def tables(report: Mapping[str, Any]) -> list[Any]:
     """
     return [
         made
-        for make in (_facts, _causes, _largest, _limits, _modules, _communication, _sentences)
+        for make in (_facts, _layouts, _causes, _largest, _limits, _modules, _communication, _sentences)
         if (made := make(report)) is not None
     ]
 
@@ -54,6 +55,15 @@ def _facts(report: Mapping[str, Any]) -> Any:
     table = plain.table(_WANTS, box=None, pad_edge=False, show_header=False)
     for name, value in found:
         table.add_row(name, f"[bold]{value}[/bold]")
+    return table
+
+
+def _layouts(report: Mapping[str, Any]) -> Any:
+    if not report.get("sweep"):
+        return None
+    table = _table("Layouts, the fastest first", "layout", "memory", "step", "problem")
+    for row in layouts(Sweep.from_dict(report["sweep"])):
+        table.add_row(*row)
     return table
 
 

@@ -162,7 +162,9 @@ class _Memory:
             return 0
         if user.opcode == "fusion":
             inner = user.attribute("calls") or ""
-            return sum(self.read(inner, k) for k, o in enumerate(user.operands) if o == value.name)
+            places = [k for k, operand in enumerate(user.operands) if operand == value.name]
+            on = self._read(name, user) if self.passed(inner) in places else 0
+            return on + sum(self.read(inner, k) for k in places)
         if user.operands[0] == value.name and value.name not in user.operands[1:]:
             if user.opcode in ("dynamic-slice", "slice", "gather"):
                 return user.nbytes
@@ -189,8 +191,25 @@ class _Memory:
         if value.opcode == "dynamic-update-slice":
             return body[value.operands[1]].nbytes
         if value.opcode == "fusion":
-            return self.written(value.attribute("calls") or "", value)
+            inner = value.attribute("calls") or ""
+            passed = self.passed(inner)
+            return (
+                self.written(inner, value)
+                if passed is None
+                else self._new(name, body[value.operands[passed]])
+            )
         return value.nbytes
+
+    def passed(self, name: str) -> int | None:
+        """Which parameter of a fused computation is its result, under another shape."""
+        body = self.program.computations[name]
+        value = next(i for i in body.values() if i.is_root)
+        while value.opcode in ("bitcast", "fusion"):
+            number = self.passed(value.attribute("calls") or "") if value.opcode == "fusion" else 0
+            if number is None:
+                return None
+            value = body[value.operands[number]]
+        return int(value.given) if value.opcode == "parameter" else None
 
 
 def _hbm(shapes: tuple[Shape, ...]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,6 +15,8 @@ import pytest
 from functorch_port._base.tables import text
 from functorch_port._plan import rows
 from functorch_port._plan.analysis import analyse
+from functorch_port._plan.chips import CHIPS
+from functorch_port._plan.hlo import parse
 from functorch_port._plan.page import page
 from functorch_port._plan.tables import tables
 
@@ -137,6 +140,30 @@ def test_what_is_small_is_together(report: dict[str, Any]) -> None:
     assert rows.communication(report)[0][1] == "2 of tp"
 
 
+def test_other_texts_are_refused() -> None:
+    with pytest.raises(ValueError, match="has an ENTRY, and this has none"):
+        parse("module @jit_f {}")
+
+
 def test_units() -> None:
     assert [rows.in_seconds(s) for s in (0, 3e-6, 0.00351, 12.0)] == ["0", "3 µs", "3.51 ms", "12 s"]
     assert [rows.in_flops(n) for n in (12, 70.4e12, 6e18)] == ["12 FLOP", "70.4 TFLOP", "6 EFLOP"]
+
+
+def test_the_guide_is_true(capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "plan_figures.md").read_text()
+    exec(
+        compile("\n".join(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)), "plan_figures.md", "exec"),
+        {},
+    )
+    assert "fsdp=8 tp=2" in capsys.readouterr().out
+    row = r"^\| `(\w+):.*?` \| (\d+) \| (\d+)(?: GB)? \| ?([\d.]*) \| (\d+) \| (.*?) \| (\d) \|$"
+    found = re.findall(row, guide, re.MULTILINE)
+    assert [row[0] for row in found] == [*CHIPS]
+    for name, peak, memory, usable, bandwidth, links, devices in found:
+        chip = CHIPS[name]
+        assert round(chip.flops["bf16"] / 1e12) == int(peak) and round(chip.bandwidth / 1e9) == int(bandwidth)
+        assert chip.memory == int(memory) * (2**30 if chip.is_tpu else 10**9) and chip.devices == int(devices)
+        assert not usable or chip.usable / chip.devices / 2**30 == pytest.approx(float(usable), rel=1e-3)
+        each = f"{chip.link / 1e9:.0f}"
+        assert links == (f"{chip.links} x {each}" if chip.is_tpu else f"switch, {each}")

@@ -201,3 +201,41 @@ def test_kernels_do_what_the_program_does_not_say() -> None:
     found = analyse(traced.jaxpr, traced.lower().compile().as_text(), {"one": 1}, "v5e:1x1")
     assert found.device_flops == found.flops.executed == 2 * 2 * n**3
     assert any("What 1 kernels compute is not known" in one and "50%" in one for one in found.warnings)
+
+
+def test_traffic_is_that_of_hbm_and_a_product_reaches_the_peak() -> None:
+    mesh, size = steps.mesh_of(chips("v5e:1x1"), one=1), 1 << 26
+    text = steps.text(mesh, lambda x, y: (2 * x + y, x.sum()), ((size,), P()), ((size,), P()))
+    assert work.traffic(hlo.parse(text)) == pytest.approx(3 * 4 * size, rel=0.01)
+    like = jax.ShapeDtypeStruct((8192, 8192), jnp.bfloat16, sharding=NamedSharding(mesh, P()))
+    traced = jax.jit(jnp.matmul).trace(like, like)
+    found = analyse(traced.jaxpr, traced.lower().compile().as_text(), {"one": 1}, "v5e:1x1")
+    assert found.traffic == 3 * 2 * 8192**2
+    assert (found.roofline.bound, found.roofline.mfu) == ("compute", 1.0)
+    assert 0.8 < found.roofline.mfu_waiting < 1
+
+
+@pytest.mark.parametrize("name", ["v4:2x2x1", "v5e:1x1", "v5p:2x2x1"])
+def test_the_clock_is_that_of_the_peak(name: str) -> None:
+    """A large product takes the compiler's cycles for about as long as at the peak."""
+    chip, n = topology(name).chip, 4096
+    mesh = Mesh(chips(name)[:1], ("x",))
+    like = jax.ShapeDtypeStruct((n, n), jnp.bfloat16, sharding=NamedSharding(mesh, P()))
+    program = hlo.parse(jax.jit(jnp.matmul).lower(like, like).compile().as_text())
+    assert chip.clock is not None
+    assert 1 < work.cycles(program) / chip.clock * chip.flops["bf16"] / chip.devices / (2 * n**3) < 1.15
+
+
+def test_a_pod() -> None:
+    """Axes of 64 and 4 on a torus of 16 x 16, with the chips in the order of libtpu."""
+    where, found = topology("v5e:16x16"), chips("v5e:16x16")
+    mesh = steps.mesh_of(found, dp=64, tp=4)
+    args = ((1024, 4096), P("dp", "tp")), ((4096, 1024), P("tp", "dp")), ((128 * 64, 1024), P("dp"))
+    gathers = [c for c in steps.found(mesh, steps.tensor_parallel, *args) if c.kind == "all-gather"]
+    assert {(c.axes, c.size, c.nbytes) for c in gathers} == {(("dp",), 64, 2 * 1024 * 1024)}
+    in_order, as_given = Wires(where), Wires(where, coordinates_of(found, where))
+    share = 63 / 64 * gathers[0].nbytes / where.chip.link
+    assert in_order.seconds(gathers[0]) == pytest.approx(
+        share / (2 + 2 / 4)
+    )  # a ring, and every fourth of another
+    assert as_given.seconds(gathers[0]) == pytest.approx(share / (2 / 2 + 2 / 2))  # every second chip of both

@@ -8,8 +8,20 @@ from xml.etree import ElementTree
 
 import pytest
 
+from functorch_port._base.tables import text
 from functorch_port._plan.page import page
-from functorch_port._plan.sweep import Candidate, Outcome, Sweep, candidates, frontier, meshes, picture, sweep
+from functorch_port._plan.sweep import (
+    Candidate,
+    Outcome,
+    Sweep,
+    candidates,
+    frontier,
+    meshes,
+    outcome,
+    picture,
+    sweep,
+)  # fmt: skip
+from functorch_port._plan.tables import tables
 
 GIB = 1 << 30
 MESHES = [*meshes(16, ("fsdp", "tp"), {"fsdp": 16, "tp": 4})]
@@ -69,6 +81,14 @@ def test_errors_of_one_do_not_end_the_others() -> None:
         sweep(candidates(MESHES), lambda one: {}[one])
 
 
+def test_a_report_is_an_outcome() -> None:
+    one = candidates(MESHES)[0]
+    limit = {"seconds": 0.5, "waiting": 1.0}
+    report = {"needs": 5, "fits": False, "problem": "too much", "analysis": {"roofline": limit}}
+    assert outcome(one, report) == Outcome(one, 5, False, 0.5, 1.0, "too much")
+    assert outcome(one, {"needs": 5}) == Outcome(one, 5, True, None, None)
+
+
 def test_frontier_and_picture() -> None:
     found = sweep(candidates(MESHES, microbatches=(1, 2)), model, budget=12)
     best = frontier(found.ranked)
@@ -89,6 +109,8 @@ def test_frontier_and_picture() -> None:
     kept = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert Sweep.from_dict(kept) == found
     html = page({"topology": "v5e:4x4", "sweep": kept, "hbm": 16 * GIB})
+    shown = text("tests", *tables({"sweep": kept}))
+    assert all(one.candidate.name in shown for one in (*found.ranked, *found.failed))
     assert svg in html and all(one.candidate.name in html for one in found.ranked)
     with pytest.raises(ValueError, match="nothing could be planned"):
         picture(sweep([], model))
