@@ -320,7 +320,7 @@ def _advice(causes: Iterable[Cause]) -> str:
     }.get(largest, "split what is large over more devices")
 
 
-def _notes(ready: Lowered, estimated: bool, chips: Topology | None) -> list[str]:
+def _notes(ready: Lowered, estimated: bool, chips: Topology | None = None) -> list[str]:
     """What one should know of the numbers."""
     found = []
     if chips is not None and not chips.chip.is_tpu:
