@@ -108,22 +108,23 @@ def main(options: argparse.Namespace) -> int:
     try:
         with _progress(options.topology) as tell:
             text = worker.run(question, tell, options.time_limit or None)
-        found = Plan.from_json(text)
-        if options.json == "-":
-            print(found.to_json())
-        else:
-            _show(found)
-            if options.json:
-                _write(Path(options.json), found.to_json())
     except worker.Failed as error:
         print(f"functorch-port plan: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"functorch-port plan: {options.json} cannot be written: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("functorch-port plan: interrupted", file=sys.stderr)
         return 130
+    found = Plan.from_json(text)
+    if options.json not in (None, "-"):
+        try:
+            _write(Path(options.json), found.to_json())
+        except OSError as error:
+            print(f"functorch-port plan: {options.json} cannot be written: {error}", file=sys.stderr)
+            return 2
+    if options.json == "-":
+        print(found.to_json())
+    else:
+        _show(found)
     return 1 if found.fits is False else 0
 
 
