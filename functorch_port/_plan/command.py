@@ -105,6 +105,10 @@ def main(options: argparse.Namespace) -> int:
     question = worker.Question(
         options.script, options.topology, {name: text for name, text in given.items() if text is not None}
     )
+    path = None if options.json in (None, "-") else Path(options.json)
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        print(f"functorch-port plan: --json {path}: there is no folder for such a file", file=sys.stderr)
+        return 2
     try:
         with _progress(options.topology) as tell:
             text = worker.run(question, tell, options.time_limit or None)
@@ -115,16 +119,19 @@ def main(options: argparse.Namespace) -> int:
         print("functorch-port plan: interrupted", file=sys.stderr)
         return 130
     found = Plan.from_json(text)
-    if options.json not in (None, "-"):
+    try:
+        if options.json == "-":
+            print(found.to_json(), flush=True)
+        else:
+            _show(found)
+    except BrokenPipeError:  # as by `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if path is not None:
         try:
-            _write(Path(options.json), found.to_json())
+            _write(path, found.to_json())
         except OSError as error:
-            print(f"functorch-port plan: {options.json} cannot be written: {error}", file=sys.stderr)
+            print(f"functorch-port plan: {path} cannot be written: {error}", file=sys.stderr)
             return 2
-    if options.json == "-":
-        print(found.to_json())
-    else:
-        _show(found)
     return 1 if found.fits is False else 0
 
 
@@ -141,13 +148,13 @@ def _show(found: Plan) -> None:
     try:
         from rich.console import Console
     except ImportError:
-        print(found)
+        print(found, flush=True)
         return
     console = Console()
     if console.is_terminal:
         console.print(found)
     else:
-        print(found)
+        print(found, flush=True)
 
 
 @contextmanager
