@@ -131,6 +131,7 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     else:
         compiler, kept, problem = _numbers(compiled), at_the_peak(compiled.as_text()), ""
     causes, modules = _sorted(ready, compiler, kept)
+    compiler["temporary, read from the program"] = sum(one.nbytes for one in kept)
     needs = sum(one.bytes for one in causes)
     hbm = hbm_of(where)
     fits = False if problem else None if hbm is None else needs <= hbm
