@@ -120,7 +120,7 @@ def _host_memory() -> int:
 
 def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     """The plan of a program that nothing is known of yet."""
-    where = ready.mesh.devices.flat[0]
+    where, notes = ready.mesh.devices.flat[0], _notes(ready)
     try:
         with tracing.x64(), _not_kept():
             compiled = ready.program.compile()
@@ -128,6 +128,7 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         compiler, kept, problem = _refused(ready, str(error))
+        notes.append("Saved activations are an estimate by the jaxpr: as if all devices shared them equally.")
     else:
         compiler, kept, problem = _numbers(compiled), at_the_peak(compiled.as_text()), ""
     causes, modules = _sorted(ready, compiler, kept)
@@ -141,7 +142,7 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     return Plan(
         topology, where.device_kind, ready.mesh.size, mesh, fits, needs, hbm, causes, modules, compiler,
         hosts=sum(one.nbytes for one in ready.inputs if one.on_hosts),
-        problem=problem, notes=_notes(ready, bool(problem)), versions=cache.versions(),
+        problem=problem, notes=notes, versions=cache.versions(),
     )  # fmt: skip
 
 
@@ -289,7 +290,7 @@ def _advice(causes: Iterable[Cause]) -> str:
     }.get(largest, "split what is large over more devices")
 
 
-def _notes(ready: Lowered, estimated: bool) -> list[str]:
+def _notes(ready: Lowered) -> list[str]:
     """What one should know of the numbers."""
     found = []
     if any(one.cause == GRADIENTS for one in (*ready.inputs, *ready.returned)):
@@ -299,6 +300,4 @@ def _notes(ready: Lowered, estimated: bool) -> list[str]:
             found.append(f"{one.name} {one.text} is whole on each device: shard(x, P(...), mesh) splits it.")
     if ready.once:
         found.append(f"This is the first call's program. Later calls have another, as {ready.once}.")
-    if estimated:
-        found.append("Saved activations are an estimate by the jaxpr: as if all devices shared them equally.")
     return found
