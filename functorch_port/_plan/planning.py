@@ -215,17 +215,22 @@ def _living(ready: Lowered, kept: Sequence[Kept]) -> Iterator[tuple[str, Value]]
     for one in ready.inputs:
         if one.cause == "parameters" and len(one.part) > 1:
             params.setdefault(",".join(map(str, one.part)), []).append(one)
+    found: set[Argument] = set()
     for value in kept:
         dtype, _, sizes = value.shape.removesuffix("]").partition("[")
         module, cause = value.scope.removeprefix(BACKWARD), ACTIVATIONS if value.for_backward else TEMPORARY
         name = value.scope or NO_MODULE
         like = params.get(sizes, []) if not value.scope or value.scope.startswith(BACKWARD) else []
-        if like:
-            same = [one for one in like if _HLO.get(one.dtype) == dtype]
-            param = min(same or like, key=lambda one: not one.module.startswith(module))
-            (same or like).remove(param)
-            module, cause = param.module, GRADIENTS if same else TEMPORARY
-            name = f"the gradient of {param.name}" if same else f"{param.name}, converted"
+        same = [one for one in like if _HLO.get(one.dtype) == dtype and one not in found]
+        other = [one for one in like if _HLO.get(one.dtype) != dtype]
+        if same or other:
+            param = min(same or other, key=lambda one: not one.module.startswith(module))
+            module = param.module
+            if same:  # there is one of each
+                found.add(param)
+                name, cause = f"the gradient of {param.name}", GRADIENTS
+            else:
+                name, cause = f"{param.name}, converted", TEMPORARY
         yield cause, Value(name, module or NO_MODULE, value.shape, value.nbytes)
 
 
