@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -116,27 +117,33 @@ def main(options: argparse.Namespace) -> int:
         options.script, options.topology, {name: text for name, text in given.items() if text is not None},
         options.tokens, options.price,
     )  # fmt: skip
+    files = {"--json": None if options.json == "-" else options.json, "--html": options.html}
+    for option, path in files.items():
+        if path and (os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
+            print(f"functorch-port plan: {option} {path}: there is no folder for such a file", file=sys.stderr)
+            return 2
     try:
         with _progress(options.topology) as tell:
             text = worker.run(question, tell, options.time_limit or None)
-        found = Plan.from_json(text)
-        if options.json == "-":
-            print(found.to_json())
-        else:
-            _show(found)
-            if options.json:
-                _write(options.json, found.to_json())
-        if options.html:
-            _write(options.html, found.to_html())
     except worker.Failed as error:
         print(f"functorch-port plan: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"functorch-port plan: {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("functorch-port plan: interrupted", file=sys.stderr)
         return 130
+    found = Plan.from_json(text)
+    for option, path in files.items():
+        try:
+            if path:
+                _write(path, found.to_json() if option == "--json" else found.to_html())
+        except OSError as error:
+            print(f"functorch-port plan: {path} cannot be written: {error.strerror}", file=sys.stderr)
+            _show(found)
+            return 2
+    if options.json == "-":
+        print(found.to_json())
+    else:
+        _show(found)
     return 1 if found.fits is False else 0
 
 
@@ -149,13 +156,13 @@ def _show(found: Plan) -> None:
     try:
         from rich.console import Console
     except ImportError:
-        print(found)
+        print(found, flush=True)
         return
     console = Console()
     if console.is_terminal:
         console.print(found)
     else:
-        print(found)
+        print(found, flush=True)
 
 
 @contextmanager

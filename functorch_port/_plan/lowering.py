@@ -145,11 +145,11 @@ def _mesh(compiled: Compiled, args: Sequence[Any], mesh: DeviceMesh | None, topo
     the topology's first device.
     """
     if mesh is not None:
-        return mesh.jax_mesh
+        return _of_topology(mesh.jax_mesh, topology)
     given = [leaf._storage for leaf in tree.leaves(args) if isinstance(leaf, Tensor)]
     for sharding in map(sharding_of, (*given, *variables_cells(compiled._fn))):
         if sharding is not None:
-            return sharding.mesh
+            return _of_topology(sharding.mesh, topology)
     found = devices_of(topology) if topology is not None else jax.devices()
     return meshes.mesh_of(found[:1], ("device",))
 
@@ -228,6 +228,14 @@ def _check(one: _Known, sharding: Any, mesh: Any) -> None:
             f"{one.name} lies on {_described(sharding.mesh)}, and the step is planned for {_described(mesh)}: place "
             "everything on one mesh, that which plan gives to build"
         )
+
+
+def _of_topology(mesh: Any, topology: str | None) -> Any:
+    """The mesh, if it is one of the topology's devices."""
+    found = [] if topology is None else devices_of(topology)
+    if found and {(d.platform, d.id) for d in found} != {(d.platform, d.id) for d in mesh.devices.flat}:
+        raise BadTopology(f"{topology} has {len(found)} devices, and the step is on {_described(mesh)}")
+    return mesh
 
 
 def _described(mesh: Any) -> str:

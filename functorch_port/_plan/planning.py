@@ -145,7 +145,7 @@ def _host_memory() -> int:
 def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     """The plan of a program that nothing is known of yet."""
     where, chips = ready.mesh.devices.flat[0], known_topology(topology)
-    text = None
+    notes, text = _notes(ready, chips), None
     try:
         with tracing.x64(), _not_kept():
             compiled, text = compiled_with_text(ready.program)
@@ -153,9 +153,11 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         compiler, kept, problem = _refused(ready, str(error))
+        notes.append("Saved activations are an estimate by the jaxpr: as if all devices shared them equally.")
     else:
         compiler, kept, problem = _numbers(compiled), at_the_peak(text), ""
     causes, modules = _sorted(ready, compiler, kept)
+    compiler["temporary, read from the program"] = sum(one.nbytes for one in kept)
     needs = sum(one.bytes for one in causes)
     hbm = None if chips is None else chips.chip.usable // chips.chip.devices
     fits = False if problem else None if hbm is None else needs <= hbm
@@ -165,7 +167,7 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     return Plan(
         topology, where.device_kind, ready.mesh.size, mesh, fits, needs, hbm, causes, modules, compiler,
         hosts=sum(one.nbytes for one in ready.inputs if one.on_hosts),
-        problem=problem, notes=_notes(ready, text is None, chips), versions=cache.versions(),
+        problem=problem, notes=notes, versions=cache.versions(),
         analysis=None if chips is None else _analysed(ready, text, mesh, chips),
     )  # fmt: skip
 
@@ -245,17 +247,22 @@ def _living(ready: Lowered, kept: Sequence[Kept]) -> Iterator[tuple[str, Value]]
     for one in ready.inputs:
         if one.cause == "parameters" and len(one.part) > 1:
             params.setdefault(",".join(map(str, one.part)), []).append(one)
+    found: set[Argument] = set()
     for value in kept:
         dtype, _, sizes = value.shape.removesuffix("]").partition("[")
         module, cause = value.scope.removeprefix(BACKWARD), ACTIVATIONS if value.for_backward else TEMPORARY
         name = value.scope or NO_MODULE
         like = params.get(sizes, []) if not value.scope or value.scope.startswith(BACKWARD) else []
-        if like:
-            same = [one for one in like if _HLO.get(one.dtype) == dtype]
-            param = min(same or like, key=lambda one: not one.module.startswith(module))
-            (same or like).remove(param)
-            module, cause = param.module, GRADIENTS if same else TEMPORARY
-            name = f"the gradient of {param.name}" if same else f"{param.name}, converted"
+        same = [one for one in like if _HLO.get(one.dtype) == dtype and one not in found]
+        other = [one for one in like if _HLO.get(one.dtype) != dtype]
+        if same or other:
+            param = min(same or other, key=lambda one: not one.module.startswith(module))
+            module = param.module
+            if same:  # there is one of each
+                found.add(param)
+                name, cause = f"the gradient of {param.name}", GRADIENTS
+            else:
+                name, cause = f"{param.name}, converted", TEMPORARY
         yield cause, Value(name, module or NO_MODULE, value.shape, value.nbytes)
 
 
@@ -320,7 +327,7 @@ def _advice(causes: Iterable[Cause]) -> str:
     }.get(largest, "split what is large over more devices")
 
 
-def _notes(ready: Lowered, estimated: bool, chips: Topology | None = None) -> list[str]:
+def _notes(ready: Lowered, chips: Topology | None) -> list[str]:
     """What one should know of the numbers."""
     found = []
     if chips is not None and not chips.chip.is_tpu:
@@ -334,6 +341,4 @@ def _notes(ready: Lowered, estimated: bool, chips: Topology | None = None) -> li
             found.append(f"{one.name} {one.text} is whole on each device: shard(x, P(...), mesh) splits it.")
     if ready.once:
         found.append(f"This is the first call's program. Later calls have another, as {ready.once}.")
-    if estimated:
-        found.append("Saved activations are an estimate by the jaxpr: as if all devices shared them equally.")
     return found

@@ -79,7 +79,8 @@ class Plan:
         hbm: bytes that a device has for a program; None if that is not known.
         causes: bytes by cause.
         modules: module -> cause -> bytes.
-        compiler: the compiler's own numbers.
+        compiler: the compiler's own numbers; and what the values at the worst moment add up to, which it calls
+            temporary.
         hosts: bytes of one device's part in the memory of the hosts.
         problem: why it does not fit, and what helps; empty if it fits.
         notes: what one should know of these numbers.

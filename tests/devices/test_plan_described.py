@@ -153,6 +153,10 @@ def test_everything_is_to_be_on_one_mesh() -> None:
     other = described_mesh("cpu:4")
     with pytest.raises(ValueError, match="lies on a mesh .* place everything on one mesh"):
         plan(step, args, mesh=other)
+    with pytest.raises(
+        ValueError, match="cpu:4 has 4 devices, and the step is on a mesh {'fsdp': 8} of cpu devices"
+    ):
+        plan(step, args, topology="cpu:4")
 
 
 def test_what_was_planned_can_be_trained() -> None:

@@ -166,7 +166,7 @@ def test_a_later_call_may_need_something_else() -> None:
         return loss
 
     ready = lowered(step, [x], {}, "cpu:1", None)
-    (kept, first) = planning._notes(ready, False)
+    (kept, first) = planning._notes(ready)
     assert (
         "leaves gradients behind" in kept
         and "This is the first call's program. Later calls have another" in first
@@ -174,3 +174,19 @@ def test_a_later_call_may_need_something_else() -> None:
     ft._dynamo.mark_dynamic(x, 0)
     with pytest.raises(NotImplementedError, match=r"marked by mark_dynamic cannot be described"):
         lowered(step, [x], {}, "cpu:1", None)
+
+
+def test_what_has_the_shape_of_a_parameter_is_its_gradient() -> None:
+    with ft.device("meta"):
+        net, x = ft.nn.Sequential(*(ft.nn.Linear(32, 32, bias=False) for _ in range(2))), ft.ones(8, 32)
+    ready = lowered(net, [x], {}, "cpu:1", None)
+    first, second = (one for one in ready.inputs if one.cause == "parameters")
+    scope = f"backward/{second.module}"
+    shapes = ["f32[32,32]", "f32[32,32]", "f32[32,32]", "bf16[32,32]", "f32[8,32]"]
+    kept = [Kept(4096, shape, scope, False) for shape in shapes]
+    kept.append(Kept(4096, "f32[32,32]", first.module, True))
+    assert [(cause, value.name) for cause, value in planning._living(ready, kept)] == [
+        ("gradients", f"the gradient of {second.name}"), ("gradients", f"the gradient of {first.name}"),
+        ("temporary", scope), ("temporary", f"{second.name}, converted"), ("temporary", scope),
+        ("activations saved", first.module),
+    ]  # fmt: skip
