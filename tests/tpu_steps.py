@@ -117,7 +117,7 @@ def of_suite(name: str, place: NamedSharding) -> dict[str, Any]:
 
 def of_attention(length: int, place: NamedSharding) -> dict[str, Any]:
     """Causal attention in bfloat16 and its derivative: by the kernel, and without."""
-    shape = jax.ShapeDtypeStruct((2, 4, length, 64), jax.numpy.bfloat16)
+    shape = jax.ShapeDtypeStruct((4, 8, length, 64), jax.numpy.bfloat16)
 
     def gradients(*given: Any) -> Any:
         given = tuple(t.detach().requires_grad_() for t in given)
