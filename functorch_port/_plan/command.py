@@ -120,7 +120,9 @@ def main(options: argparse.Namespace) -> int:
     files = {"--json": None if options.json == "-" else options.json, "--html": options.html}
     for option, path in files.items():
         if path and (os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
-            print(f"functorch-port plan: {option} {path}: there is no folder for such a file", file=sys.stderr)
+            print(
+                f"functorch-port plan: {option} {path}: there is no folder for such a file", file=sys.stderr
+            )
             return 2
     try:
         with _progress(options.topology) as tell:

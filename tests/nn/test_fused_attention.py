@@ -114,5 +114,5 @@ def test_over_a_mesh():
     assert kernel.over(mesh, ("dp",), shape, shape) == Kernel("tpu", mesh, ("dp",), ("tp",))
     assert kernel.over(mesh, ("dp", "tp"), shape, shape) is None  # four rows for eight devices
     assert kernel.over(mesh, ("dp",), shape, (4, 2, 256, 64)) == Kernel("tpu", mesh, ("dp",), ())
-    assert kernel.over(mesh, (), shape, shape) == Kernel("tpu", mesh, (), ("tp",))
+    assert kernel.over(mesh, (), shape, shape) == Kernel("tpu", mesh, (), ("dp", "tp"))
     assert kernel.over(mesh, ("dp",), shape[1:], shape[1:]) is None

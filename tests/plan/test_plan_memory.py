@@ -166,7 +166,7 @@ def test_a_later_call_may_need_something_else() -> None:
         return loss
 
     ready = lowered(step, [x], {}, "cpu:1", None)
-    (kept, first) = planning._notes(ready)
+    (kept, first) = planning._notes(ready, None)
     assert (
         "leaves gradients behind" in kept
         and "This is the first call's program. Later calls have another" in first

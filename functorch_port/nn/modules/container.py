@@ -116,7 +116,7 @@ class Sequential(_Numbered):
 
     def forward(self, input: Any) -> Any:
         if self.scanned is not None:
-            return scan(iter(self), input, remat=self.scanned)
+            return scan(self, input, remat=self.scanned)
         for module in self._modules.values():
             input = module(input)
         return input
