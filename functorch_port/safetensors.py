@@ -18,6 +18,7 @@ import difflib
 import glob
 import importlib.util
 import json
+import math
 import os
 import re
 import sys
@@ -314,19 +315,16 @@ def _check_saved(tensors: Any) -> None:
 
 def _remove_duplicate_names(state_dict: Mapping[str, Tensor], **options: Any) -> Any:
     """The library's, which refuses parts of a memory. Here those that make up the whole of one are no duplicates."""
-    parts: dict[Any, dict[int, list[str]]] = {}
+    parts: dict[Any, list[tuple[int, int, str]]] = {}
     for name, tensor in state_dict.items():
         if tensor._base is not None and tensor.is_contiguous() and not tensor.is_sparse:
-            parts.setdefault(tensor._storage, {}).setdefault(tensor.storage_offset(), []).append(name)
+            start = tensor.storage_offset()
+            parts.setdefault(tensor._storage, []).append((start, start + tensor.numel(), name))
     apart: set[str] = set()
-    for places in parts.values():
-        end, names = 0, []
-        for start, here in sorted(places.items()):
-            tensor = state_dict[here[0]]
-            names += here if start == end and len(here) == 1 else []
-            end = start + tensor.numel()
-        if len(names) == len(places) and end == tensor.untyped_storage().nbytes() // tensor.element_size():
-            apart |= {*names}
+    for storage, places in parts.items():
+        edges = [edge for start, stop, _ in sorted(places) for edge in (start, stop)]
+        if edges[0] == 0 and edges[1:-1:2] == edges[2::2] and edges[-1] == math.prod(storage.aval().shape):
+            apart |= {name for *_, name in places}
     return _their_removal({n: t for n, t in state_dict.items() if n not in apart}, **options)
 
 

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from .hlo import Instruction, Program
+from .hlo import Program
+from .instructions import Instruction
 from .places import module_of, of_hlo, phase_of
 
 __all__ = ["Collective", "axes_of", "collectives", "groups_of"]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .hlo import Instruction, Program, Shape
+from .instructions import Instruction, Shape
 
 __all__ = ["trips"]
 
-Body = Mapping[str, "Instruction"]
+Body = Mapping[str, Instruction]
+#: computations by name
+Program = Mapping[str, Body]
 
 #: a loop that runs longer counts as one of unknown length
 LONGEST = 100_000
@@ -48,7 +48,7 @@ def trips(program: Program, name: str, loop: Instruction) -> int | None:
     said = re.search(r'"known_trip_count":\{"n":"(\d+)"\}', loop.rest)
     if said:
         return int(said[1])
-    body, condition = (program.computations.get(loop.attribute(part) or "") for part in ("body", "condition"))
+    body, condition = (program.get(loop.attribute(part) or "") for part in ("body", "condition"))
     if body is None or condition is None:
         return None
     after = _root(body)
@@ -96,19 +96,19 @@ def _start(program: Program, name: str, loop: Instruction, index: int) -> int | 
     where, made = _tuple(program, name, loop.operands[0])
     if made is None or made.opcode != "tuple" or index >= len(made.operands):
         return None
-    here = program.computations[where]
+    here = program[where]
     needed = _elements(here, made.operands[index])
     return _Values(program, here, {k: _kept(program, where, k) for k in needed}).of(made.operands[index])
 
 
 def _tuple(program: Program, name: str, operand: str) -> tuple[str, Instruction | None]:
     """What makes a tuple, and in which computation: that of a parameter is made by the one that calls this."""
-    here = program.computations[name]
+    here = program[name]
     made = here.get(operand)
     while made is not None and made.opcode in _SAME:
         made = here.get(made.operands[0])
     if made is not None and made.opcode == "parameter":
-        for outer, instructions in program.computations.items():
+        for outer, instructions in program.items():
             for instruction in instructions.values():
                 if instruction.opcode == "call" and instruction.attribute("to_apply") == name:
                     return _tuple(program, outer, instruction.operands[int(made.given)])
@@ -117,14 +117,14 @@ def _tuple(program: Program, name: str, operand: str) -> tuple[str, Instruction 
 
 def _kept(program: Program, name: str, index: int) -> int | None:
     """What an element of a loop's body is if the loop hands it on as it is."""
-    body = program.computations[name]
+    body = program[name]
     after = _root(body)
     if after.opcode != "tuple" or index >= len(after.operands):
         return None
     made = body[after.operands[index]]
     if made.opcode != "get-tuple-element" or made.attribute("index") != str(index):
         return None
-    for outer, instructions in program.computations.items():
+    for outer, instructions in program.items():
         for instruction in instructions.values():
             if instruction.opcode == "while" and instruction.attribute("body") == name:
                 return _start(program, outer, instruction, index)
@@ -183,7 +183,7 @@ class _Values:
         return _TWO[opcode](*known) if opcode in _TWO else None
 
     def _fused(self, fusion: Instruction, index: int | None) -> int | None:
-        inner = self.program.computations.get(fusion.attribute("calls") or "")
+        inner = self.program.get(fusion.attribute("calls") or "")
         if inner is None:
             return None
         root = _root(inner)

@@ -12,7 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from .hlo import Instruction, Program, Shape
+from .hlo import Program
+from .instructions import Instruction, Shape
 
 __all__ = ["cycles", "products", "traffic"]
 
