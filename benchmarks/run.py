@@ -30,6 +30,7 @@ BENCHMARKS = {
     "novelty": "novelty",
     "devices": "devices",
     "serve": "serve",
+    "pod": "pod",
 }
 EPILOG = """\
 what is measured
@@ -59,6 +60,7 @@ what is measured
   loading  a pass over a DataLoader with 0, 1 and 2 workers, of JPEG files and of small arrays, beside torch
   files    saving and loading a checkpoint of 2 GB beside torch: seconds, and memory beyond the tensors
   serve    `functorch-port serve`: requests a second and latency for 1, 8 and 64 clients, with and without batching
+  pod      no times: the losses of `examples/gpt_pod.py` over 1,200 steps, beside a plain loop of PyTorch
 
 how it is measured
   All contestants of a case are in one process and take turns, so that a busy machine hits them alike.

@@ -42,7 +42,8 @@ Each file is a program of its own in plain PyTorch, with `--help`; the step is c
 line `import functorch_port as torch` is all that ties it to this package: with `import torch` in its place it runs on
 PyTorch. `digits_cnn.py` is what `make demo` runs, `tutorial_style.py` a script that `functorch-port run` takes as it
 is, and `resume.py` may be killed and started again (by `functorch_port.utils.resume`, which PyTorch has not).
-`plan_gpt.py` is for `functorch-port plan`, which runs nothing.
+`plan_gpt.py` is for `functorch-port plan`, which runs nothing. `gpt_pod.py` trains GPT-2 or Llama
+(`language_models.py`) on one device, on a mesh, in several processes, and is planned for a pod (`docs/pod.md`).
 `trainer.py` is a loop to copy: progress bar, validation, checkpoints, early stopping, gradient accumulation, clipping,
 mixed precision, a log, one device or all.
 
