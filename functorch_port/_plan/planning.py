@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from .._array import tracing
+from .._base.units import nbytes
 from ..distributed.device_mesh import DeviceMesh
 from ..profiler._eager_memory import INPUTS
 from ..profiler._owners import GRADIENTS, NO_MODULE
@@ -137,8 +138,7 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     hbm = hbm_of(where)
     fits = False if problem else None if hbm is None else needs <= hbm
     if fits is False:
-        over = f"{problem}\n" if problem else ""
-        problem = f"{over}{_advice(causes)}"
+        problem = "\n".join(filter(None, (problem, _largest(causes, modules), _advice(causes))))
     return Plan(
         topology, where.device_kind, ready.mesh.size, mesh, fits, needs, hbm, causes, modules, compiler,
         hosts=sum(one.nbytes for one in ready.inputs if one.on_hosts),
@@ -277,6 +277,14 @@ def _allocations(text: str) -> list[Kept]:
         forward = bool(scope) and scope.split("/")[0] != "backward"
         kept.append(Kept(nbytes, shape.group(1) if shape else "?", scope, forward))
     return kept
+
+
+def _largest(causes: Iterable[Cause], modules: dict[str, dict[str, int]]) -> str:
+    """What is largest, and of which modules."""
+    cause = max(causes, key=lambda cause: cause.bytes)
+    counts = Counter({name: costs.get(cause.name, 0) for name, costs in modules.items()}).most_common(3)
+    named = ", ".join(f"{name} {nbytes(count)}" for name, count in counts if count)
+    return f"Most is {cause.name}, {nbytes(cause.bytes)}{f': {named}' if named else ''}."
 
 
 def _advice(causes: Iterable[Cause]) -> str:
