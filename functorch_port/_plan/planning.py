@@ -13,15 +13,16 @@ from typing import Any
 import jax
 
 from .._array import tracing
+from .._base import jaxprs
 from .._base.units import nbytes
 from ..distributed.device_mesh import DeviceMesh
+from ..profiler._compiled_memory import saved_for_backward
 from ..profiler._eager_memory import INPUTS
 from ..profiler._owners import GRADIENTS, NO_MODULE
 from . import cache
 from .lowering import Argument, Lowered, lowered
 from .memory import Kept, at_the_peak, scope_of
 from .report import ACTIVATIONS, CAUSES, OUTPUTS, PADDING, TEMPORARY, Cause, Plan, Value
-from .saved import saved_for_backward
 from .topology import hbm_of
 
 __all__ = ["plan"]
@@ -245,8 +246,7 @@ def _refused(ready: Lowered, text: str) -> tuple[dict[str, int], list[Kept], str
     held = given + returned if "HLO temporaries" in text else 0
     temporary = max(0, _said(text) - held)
     compiler = {"arguments": given, "outputs": returned, "reused in place": 0, "temporary": temporary}
-    jaxpr = getattr(ready.jaxpr, "jaxpr", ready.jaxpr)
-    kept = _allocations(text) or saved_for_backward(jaxpr, ready.mesh.size)
+    kept = _allocations(text) or _saved(ready)
     first = next((line for line in text.splitlines() if "Ran out of memory" in line), text.splitlines()[0])
     return compiler, kept, f"The compiler gave up: {first[first.find('Ran out of memory') :].strip()}"
 
@@ -277,6 +277,18 @@ def _allocations(text: str) -> list[Kept]:
         forward = bool(scope) and scope.split("/")[0] != "backward"
         kept.append(Kept(nbytes, shape.group(1) if shape else "?", scope, forward))
     return kept
+
+
+def _saved(ready: Lowered) -> list[Kept]:
+    """What the backward pass reads of the forward pass. How that is split over devices is not known before the compiler
+    has run: bytes are those of an equal share.
+    """
+    saved = saved_for_backward(getattr(ready.jaxpr, "jaxpr", ready.jaxpr))
+    found = [
+        Kept(jaxprs.nbytes(v) // ready.mesh.size, f"{v.aval.str_short()} on all devices", scope, True)
+        for v, scope in saved.items()
+    ]
+    return sorted(found, key=lambda value: -value.nbytes)
 
 
 def _largest(causes: Iterable[Cause], modules: dict[str, dict[str, int]]) -> str:
