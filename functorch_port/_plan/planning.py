@@ -14,8 +14,11 @@ from typing import Any
 import jax
 
 from .._array import tracing
+from .._base import jaxprs
+from .._base.units import nbytes
 from .._tensor.tensor import Tensor
 from ..distributed.device_mesh import DeviceMesh
+from ..profiler._compiled_memory import saved_for_backward
 from ..profiler._eager_memory import INPUTS
 from ..profiler._owners import GRADIENTS, NO_MODULE
 from . import cache, roofline
@@ -24,7 +27,6 @@ from .chips import Topology
 from .lowering import Argument, Lowered, lowered
 from .memory import Kept, at_the_peak, scope_of
 from .report import ACTIVATIONS, CAUSES, OUTPUTS, PADDING, TEMPORARY, Cause, Plan, Value
-from .saved import saved_for_backward
 from .texts import compiled_with_text
 from .topology import known as known_topology
 from .wires import coordinates_of
@@ -162,8 +164,7 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     hbm = None if chips is None else chips.chip.usable // chips.chip.devices
     fits = False if problem else None if hbm is None else needs <= hbm
     if fits is False:
-        over = f"{problem}\n" if problem else ""
-        problem = f"{over}{_advice(causes)}"
+        problem = "\n".join(filter(None, (problem, _largest(causes, modules), _advice(causes))))
     return Plan(
         topology, where.device_kind, ready.mesh.size, mesh, fits, needs, hbm, causes, modules, compiler,
         hosts=sum(one.nbytes for one in ready.inputs if one.on_hosts),
@@ -277,8 +278,7 @@ def _refused(ready: Lowered, text: str) -> tuple[dict[str, int], list[Kept], str
     held = given + returned if "HLO temporaries" in text else 0
     temporary = max(0, _said(text) - held)
     compiler = {"arguments": given, "outputs": returned, "reused in place": 0, "temporary": temporary}
-    jaxpr = getattr(ready.jaxpr, "jaxpr", ready.jaxpr)
-    kept = _allocations(text) or saved_for_backward(jaxpr, ready.mesh.size)
+    kept = _allocations(text) or _saved(ready)
     first = next((line for line in text.splitlines() if "Ran out of memory" in line), text.splitlines()[0])
     return compiler, kept, f"The compiler gave up: {first[first.find('Ran out of memory') :].strip()}"
 
@@ -309,6 +309,26 @@ def _allocations(text: str) -> list[Kept]:
         forward = bool(scope) and scope.split("/")[0] != "backward"
         kept.append(Kept(nbytes, shape.group(1) if shape else "?", scope, forward))
     return kept
+
+
+def _saved(ready: Lowered) -> list[Kept]:
+    """What the backward pass reads of the forward pass. How that is split over devices is not known before the compiler
+    has run: bytes are those of an equal share.
+    """
+    saved = saved_for_backward(getattr(ready.jaxpr, "jaxpr", ready.jaxpr))
+    found = [
+        Kept(jaxprs.nbytes(v) // ready.mesh.size, f"{v.aval.str_short()} on all devices", scope, True)
+        for v, scope in saved.items()
+    ]
+    return sorted(found, key=lambda value: -value.nbytes)
+
+
+def _largest(causes: Iterable[Cause], modules: dict[str, dict[str, int]]) -> str:
+    """What is largest, and of which modules."""
+    cause = max(causes, key=lambda cause: cause.bytes)
+    counts = Counter({name: costs.get(cause.name, 0) for name, costs in modules.items()}).most_common(3)
+    named = ", ".join(f"{name} {nbytes(count)}" for name, count in counts if count)
+    return f"Most is {cause.name}, {nbytes(cause.bytes)}{f': {named}' if named else ''}."
 
 
 def _advice(causes: Iterable[Cause]) -> str:

@@ -10,7 +10,7 @@ from .._base.jaxprs import is_literal, nbytes
 from ._eager_memory import INPUTS, OTHER
 from ._owners import GRADIENTS, NO_MODULE, Moment, Owner, nbytes_of, owners
 
-__all__ = ["TEMPORARY", "kept_for_backward", "of_program"]
+__all__ = ["TEMPORARY", "kept_for_backward", "of_program", "saved_for_backward"]
 
 #: activations, gradients that are used up in the step, and room to compute
 TEMPORARY = "temporary"
@@ -63,15 +63,34 @@ def kept_for_backward(jaxpr: Any) -> Counter[str]:
 
     XLA may compute some of it again, or never store it.
     """
-    made: dict[Any, str] = {}
-    kept: dict[Any, str] = {}
-    for eqn in jaxpr.eqns:
-        scope = flops.scope_of(eqn)
-        if scopes.is_backward(scope):
-            kept |= {v: made[v] for v in eqn.invars if not is_literal(v) and v in made}
-        else:
-            made |= dict.fromkeys(eqn.outvars, scope)
     sizes: Counter[str] = Counter()
-    for variable, scope in kept.items():
+    for variable, scope in saved_for_backward(jaxpr).items():
         sizes[scope or NO_MODULE] += nbytes(variable)
     return +sizes
+
+
+def saved_for_backward(jaxpr: Any) -> dict[Any, str]:
+    """Variables that the forward pass makes and the backward pass reads, with the modules that make them."""
+    made: dict[Any, tuple[Any, int]] = {}
+    kept: dict[Any, str] = {}
+    for eqn in jaxpr.eqns:
+        if scopes.is_backward(flops.scope_of(eqn)):
+            read = [v for v in eqn.invars if not is_literal(v) and v in made and v not in kept]
+            kept |= {v: _scope_of(*made[v]) for v in read}
+        else:
+            made |= {v: (eqn, k) for k, v in enumerate(eqn.outvars)}
+    return kept
+
+
+def _scope_of(eqn: Any, k: int, scope: str = "") -> str:
+    """The module that makes a result of an operation: in a loop or a call, that of the operation inside."""
+    here = flops.joined(scope, flops.scope_of(eqn))
+    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+    inner = getattr(inner, "jaxpr", inner)
+    if not hasattr(inner, "eqns") or len(inner.outvars) != len(eqn.outvars):
+        return here
+    result = inner.outvars[k]
+    for one in inner.eqns:
+        if not is_literal(result) and result in one.outvars:
+            return _scope_of(one, one.outvars.index(result), here)
+    return here

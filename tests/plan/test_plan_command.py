@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -245,7 +246,10 @@ def test_a_pod_that_is_not_here(script: Path) -> None:
     large = planned(script, "train_here.py:large", "--topology", "v5e:2x2")
     assert large.returncode == 1, large.stderr
     assert "DOES NOT FIT" in large.stdout and "The compiler gave up: Ran out of memory on HBM" in large.stdout
-    assert "net/0" in large.stdout
+    assert re.search(
+        r"Most is (temporary|activations saved|optimizer state), [\d.]+ GiB: net/[012] [\d.]+ GiB",
+        large.stdout,
+    )
 
 
 @TPU
