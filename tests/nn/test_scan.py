@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -139,6 +140,39 @@ def test_what_changes_in_any_layer_is_seen():
     layers[1].register_forward_hook(lambda *a: calls.append(1))
     check()
     assert calls and not scans(run)  # with hooks it is a loop
+
+
+def test_layers_with_a_config_and_those_of_the_library():
+    """Equal dataclasses are equal; what changes in one of any layer is seen."""
+
+    @dataclass
+    class Config:
+        factor: float = 0.5
+
+    class Scaled(nn.Linear):
+        def __init__(self, config):
+            super().__init__(4, 4)
+            self.config = config
+
+        def forward(self, x):
+            return x + self.config.factor * super().forward(x)
+
+    layers = nn.ModuleList([Scaled(Config()) for _ in range(3)])
+    run = ft.compile(lambda x: nn.scan(layers, x))
+    x = ft.ones(2, 4)
+    np.testing.assert_allclose(run(x).detach(), nn.Sequential(*layers)(x).detach(), rtol=1e-6)
+    layers[2].config.factor = 0.25
+    with pytest.raises(ValueError, match="layer 2 differs from layer 0 in its attribute 'config'"):
+        run(x)
+    encoder = nn.ModuleList([nn.TransformerEncoderLayer(8, 2, 16, batch_first=True) for _ in range(3)]).eval()
+    x = ft.linspace(-1, 1, 80).reshape(2, 5, 8)
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    run = ft.compile(lambda x: nn.scan(encoder, x, mask, is_causal=True))
+    want = x
+    for layer in encoder:
+        want = layer(want, mask, is_causal=True)
+    np.testing.assert_allclose(run(x).detach(), want.detach(), rtol=1e-4, atol=1e-5)
+    assert scans(run) == [3]
 
 
 def test_shared_layers_and_dropout():

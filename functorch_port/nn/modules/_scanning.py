@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import Any
 
@@ -164,6 +165,8 @@ def _same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, dict) and type(a) is type(b):
         return list(a) == list(b) and all(map(_same, a.values(), b.values()))
+    if is_dataclass(a) and type(a) is type(b):
+        return all(_same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
     if isinstance(a, Module):  # one that is not registered
         return isinstance(b, Module) and _difference(a, b) is None and not _slots(a)
     return type(a) is type(b) and isinstance(a, _PLAIN) and a == b
