@@ -297,7 +297,7 @@ def test_tutorial_script_prints_the_same_with_pytorch_and_launched(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["info", "--help"], ["serve", "--help"]]
+    "arguments", [["--help"], ["run", "--help"], ["info", "--help"], ["serve", "--help"], ["plan", "--help"]]
 )
 def test_help_teaches(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
