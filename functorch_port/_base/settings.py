@@ -83,7 +83,7 @@ VARIABLES = {
         "auto",
         _one_of("auto", "threefry2x32", "rbg"),
         "auto, threefry2x32 or rbg",
-        "JAX's generator in compiled functions; auto: rbg on a TPU, elsewhere threefry2x32",
+        "JAX's generator in compiled functions; auto: rbg on a TPU, else threefry2x32",
     ),
     "REPLAY_AFTER": Variable(
         2, _count, _A_COUNT, "eager operations become a program after so many times; 0: never"
