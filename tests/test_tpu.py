@@ -79,9 +79,9 @@ def test_the_suite_is_as_cheap_as_plain_jax(name: str) -> None:
     """No step takes over 2 % more operations, or memory, than the one by hand; some take less."""
     costs = found(name)
     ours, plain = costs["ours"], costs["by hand"]
-    assert ours["products"] == pytest.approx(plain["products"], rel=0.02)
-    if not name.startswith("LSTM"):  # of a loop XLA counts one round, and the parts of both differ
-        assert ours["flops"] <= 1.02 * plain["flops"]
+    # of a loop XLA counts one round, so there the jaxprs are compared
+    operations = "products" if name.startswith("LSTM") else "flops"
+    assert ours[operations] <= 1.02 * plain[operations]
     assert ours["peak"] <= 1.02 * plain["peak"]
     assert set(ours["wide"]) <= {f"s64[{SUITE[name]}]"}
 

@@ -195,3 +195,34 @@ def test_a_scaler_in_a_compiled_step(name):
     (program, *_) = step.programs()
     primitives = {e.primitive.name for e in operations([program.executable.jaxpr.jaxpr])}
     assert not any("callback" in name for name in primitives), primitives
+
+
+def test_a_step_has_no_wide_arrays_but_its_labels():
+    """Embedding, attention, dropout, clipping, scaling and AdamW under autocast: 64 bits are in numbers alone."""
+    net = ft.nn.Sequential(
+        ft.nn.Embedding(65, 32),
+        ft.nn.TransformerEncoderLayer(32, 2, 64, dropout=0.1, batch_first=True),
+        ft.nn.Linear(32, 65),
+    )
+    optimizer, scaler = ft.optim.AdamW(net.parameters(), lr=1e-3), ft.amp.GradScaler("cpu")
+    scaler.scale(ft.zeros(()))  # makes its state
+
+    @ft.compile(keep_grads=False)
+    def step(x, y):
+        optimizer.zero_grad()
+        with ft.autocast("tpu"):
+            loss = ft.nn.functional.cross_entropy(net(x).flatten(0, 1), y.flatten())
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        ft.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    x = ft.zeros(4, 16, dtype=ft.int64)
+    with ft.compiler.for_platform("tpu"):
+        assert step(x, x).isfinite()
+    (program,) = step.programs()
+    made = [v.aval for e in operations([program.executable.jaxpr.jaxpr]) for v in e.outvars]
+    wide = {(str(a.dtype), a.size) for a in made if a.shape and str(a.dtype)[-2:] == "64"}
+    assert wide <= {("int64", 64)}, wide
