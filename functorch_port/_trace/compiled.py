@@ -135,8 +135,7 @@ class Compiled:
         except BaseException:  # it may have come while an argument went to the device
             modes.put_back_jax(wide)
             raise
-        key = (
-            tree,
+        under = (
             _grad.enabled,
             _grad.inference,
             dtypes._default,
@@ -147,8 +146,8 @@ class Compiled:
             contexts.state.parts,
             contexts.state.split,
             contexts.state.platform,
-            *signature,
         )
+        key = (tree, under, *signature)
         progress.made("a compiled call")
         last = self._last
         if key != last[0]:  # to compare takes less than a hash

@@ -142,7 +142,7 @@ _SHARE = 16
 #: what was noted of the circumstances of a call, then of each of its leaves, then which share memory
 Key = tuple[Any, ...]
 #: so many parts of a key come before those of the leaves
-BEFORE = 8
+BEFORE = 2
 
 
 class Changing:
