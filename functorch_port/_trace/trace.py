@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any
 
@@ -160,12 +160,22 @@ def prepare_state(join: bool, described: bool = False) -> tuple[list[Storage], l
     optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__ and not _is_of_jax(o)]
     for optimizer in optimizers:
         optimizer._enter_trace(join and not described, described)
-    for generator in alive.generators:
-        _ = generator.key_storage
+    known = [generator.key_storage for generator in alive.generators]
+    known += [t._storage for o in optimizers for t in _tensors_of(o)]
     promised = [t._storage for pending in alive.pendings for t in pending.promise()]
     counts = (lambda value: is_concrete(value) or is_described(value)) if described else is_concrete
     concrete = [cell for cell in alive.alive(Storage) if counts(_value_of(cell))]
-    return [*concrete, *promised], optimizers
+    listed = set(concrete)  # the collector does not list what was frozen (gc.freeze)
+    hidden = [cell for cell in dict.fromkeys(known) if cell not in listed and counts(_value_of(cell))]
+    return [*concrete, *promised, *hidden], optimizers
+
+
+def _tensors_of(optimizer: Stepping) -> Iterator[Tensor]:
+    """The parameters of an optimizer, and its state."""
+    for group in optimizer.param_groups:
+        yield from (p for p in group["params"] if not p.is_sparse)
+    for state in optimizer.state.values():
+        yield from (t for t in state.values() if isinstance(t, Tensor) and not t.is_sparse)
 
 
 def forget_described() -> None:

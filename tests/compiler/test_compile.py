@@ -547,6 +547,29 @@ def test_the_stance_of_the_compiler():
         ft.compiler.set_stance("fail_on_recompile")
 
 
+def test_a_generator_that_the_collector_does_not_list():
+    """It is state without the collector: else the function ran twice, and a tracer was left in what it had made."""
+    ft.compile(lambda: ft.rand(2))()  # makes its key
+    net = ft.nn.Linear(3, 2)
+    optimizer, scaler = ft.optim.SGD(net.parameters(), lr=0.1), ft.amp.GradScaler("cpu", growth_interval=1)
+
+    @ft.compile
+    def step(x):
+        optimizer.zero_grad()
+        scaler.scale(ft.nn.functional.dropout(net(x)).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    gc.collect()
+    gc.freeze()
+    try:
+        step(ft.ones(4, 3))
+        step(ft.ones(4, 3))
+    finally:
+        gc.unfreeze()
+    assert scaler.get_scale() == 4 * 2**16
+
+
 def test_optimizers_that_the_collector_does_not_list():
     """`gc.freeze` hides them and their counters from it."""
     net = ft.nn.Linear(3, 2)
