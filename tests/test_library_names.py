@@ -108,9 +108,10 @@ def test_data_parallel_and_sync_batch_norm():
     same(program, 1e-5)
 
 
-def test_hub(tmp_path):
+def test_hub(tmp_path, monkeypatch):
     path = tmp_path / "net-0000.pt"
     ft.save({"w": ft.ones(2)}, path)
+    monkeypatch.setattr(ft.hub, "_hub_dir", None)  # it is put back
     ft.hub.set_dir(tmp_path)
     loaded = ft.hub.load_state_dict_from_url(path.as_uri(), weights_only=True)
     assert loaded["w"].tolist() == [1, 1] and (tmp_path / "checkpoints" / "net-0000.pt").exists()

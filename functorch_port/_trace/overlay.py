@@ -215,7 +215,8 @@ class Overlay:
             return cell.array()
         self.env[cell] = tracer
         if getattr(cell.held, "committed", False):
-            self.taken_on_purpose = self.taken_on_purpose or cell
+            if self.taken_on_purpose is None:
+                self.taken_on_purpose = cell
             sharding = sharding_of(cell)
             self.kernels = self.kernels and (sharding is None or len(sharding.device_set) == 1)
         return tracer

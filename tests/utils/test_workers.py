@@ -94,11 +94,11 @@ def test_an_iterator_that_is_let_go_ends_its_workers():
 def test_a_killed_worker_is_an_error_at_once(persistent):
     class Killed(Pids):
         def __getitem__(self, i):
-            if i == 3 and not os.path.exists(self.path):
+            if i == 3:
+                time.sleep(0.5)  # the first samples have come
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().__getitem__(i)
 
-    Killed.path = "/nowhere"
     loader = DataLoader(Killed(), num_workers=2, persistent_workers=persistent)
     iterator, pids = iter(loader), []
     with pytest.raises(RuntimeError, match=r"^DataLoader worker \(pid \d+\) is killed by signal: Killed\. $"):
