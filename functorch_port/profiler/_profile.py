@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,6 +21,17 @@ from ._schedule import ProfilerAction, ProfilerActivity, always, supported_activ
 __all__ = ["profile", "tensorboard_trace_handler"]
 
 _RECORDS = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+
+def _check_jax_can_trace() -> None:
+    """Refuse what would end the process: with libtpu loaded and no TPU, JAX's profiler has a segmentation fault."""
+    with contextlib.suppress(OSError):  # not on Linux, where alone libtpu is
+        if "libtpu.so" in Path("/proc/self/maps").read_text() and jax.default_backend() != "tpu":
+            raise RuntimeError(
+                "profile: this process has loaded libtpu, to compile for a TPU or as JAX looked for one, and there is "
+                "no TPU: JAX's profiler would end it. Profile in another process, with JAX_PLATFORMS=cpu, or without "
+                "tensorboard_trace_handler"
+            )
 
 
 class profile:
@@ -145,6 +158,8 @@ class profile:
 
     def _begin(self) -> None:
         folder = getattr(self.on_trace_ready, "xla_folder", None)
+        if folder is not None:
+            _check_jax_can_trace()
         if self.acc_events and self.profiler is not None:
             self._earlier += self.events()
         self.profiler = profiler.profile(**self._options)

@@ -6,10 +6,14 @@ import functools
 import gzip
 import itertools
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
@@ -235,17 +239,46 @@ def test_chrome_trace(tmp_path) -> None:
     assert linear["args"]["Input Dims"] == [[5, 4], [8, 4], [8]]
 
 
+_TO_TENSORBOARD = """
+import sys
+import functorch_port as ft
+if sys.argv[2] == "tpu":
+    from functorch_port.distributed import described_mesh
+    described_mesh("v5e:2x2")
+handler = ft.profiler.tensorboard_trace_handler(sys.argv[1], "worker", use_gzip=True)
+with ft.profiler.profile(on_trace_ready=handler):
+    ft.ones(3).neg()
+"""
+
+
+def to_tensorboard(folder: Path, devices: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own: that of the tests may have loaded libtpu."""
+    command = [sys.executable, "-c", _TO_TENSORBOARD, str(folder), devices]
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
+    )
+
+
 def test_folder_for_tensorboard(tmp_path) -> None:
     folder = tmp_path / "logs"
-    handler = ft.profiler.tensorboard_trace_handler(str(folder), "worker", use_gzip=True)
-    with ft.profiler.profile(on_trace_ready=handler):
-        ft.ones(3).neg()
+    done = to_tensorboard(folder, "cpu")
+    assert done.returncode == 0, done.stderr
     (trace,) = folder.glob("worker.*.pt.trace.json.gz")
     assert any(
         e["name"] == "aten::neg" for e in json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
     )
     (planes,) = folder.glob("plugins/profile/*/*.xplane.pb")  # where the profile plugin looks
     assert planes.stat().st_size > 0
+
+
+def test_no_trace_where_jax_would_end_the_process(tmp_path) -> None:
+    pytest.importorskip("libtpu", reason="the TPU compiler")
+    done = to_tensorboard(tmp_path, "tpu")
+    assert done.returncode == 1 and "Profile in another process" in done.stderr
 
 
 def test_compiled_functions_are_one_entry() -> None:
