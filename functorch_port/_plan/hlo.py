@@ -151,6 +151,7 @@ def parse(text: str) -> Program:
                 given,
                 rest[end + 1 :],
                 bool(root),
+                made.startswith("("),
             )
     if not entry:
         raise ValueError(
@@ -173,6 +174,5 @@ def _closing(text: str) -> int:
 def _shapes(text: str) -> Iterator[Shape]:
     for dtype, dims, layout in _ARRAY.findall(text):
         space = _SPACE.search(layout)
-        yield Shape(
-            dtype, tuple(int(n.lstrip("<=")) for n in dims.split(",") if n), int(space[1]) if space else 0
-        )
+        sizes = tuple(int(n.lstrip("<=")) for n in dims.split(",") if n)
+        yield Shape(dtype, sizes, int(space[1]) if space else 0, layout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 __all__ = ["Instruction", "Shape"]
@@ -15,16 +16,36 @@ class Shape:
 
     Attributes:
         space: the memory that it lies in: 0 is that of the device, HBM; others are within the chip, or the host's.
+        layout: the order of its dimensions, and the tiles to which each is filled up.
     """
 
     dtype: str
     dims: tuple[int, ...]
     space: int = 0
+    layout: str = ""
 
     @property
     def nbytes(self) -> int:
         """Its size, packed: a number of 4 bits has half a byte."""
-        return -(-math.prod(self.dims) * _bits(self.dtype) // 8)
+        return self._packed(self.dims)
+
+    @property
+    def laid_out(self) -> int:
+        """Its bytes in the device's memory, as the compiler lays it out; none if it lies elsewhere."""
+        order, _, rest = self.layout.partition(":")
+        tile = re.search(r"T\(([\d,]+)\)", rest)
+        dims = list(self.dims)
+        if tile is not None and dims and order:
+            steps = [int(n) for n in tile[1].split(",")]
+            for axis, step in zip(map(int, order.split(",")), reversed(steps)):
+                dims[axis] = -(-dims[axis] // step) * step
+        return 0 if self.space else self._packed(dims)
+
+    def _packed(self, dims: Iterable[int]) -> int:
+        return -(-math.prod(dims) * _bits(self.dtype) // 8)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.dims))}]"
 
 
 def _bits(dtype: str) -> int:
@@ -40,6 +61,7 @@ class Instruction:
 
     Attributes:
         results: the arrays of its result.
+        is_tuple: whether that is a tuple of them.
         operands: names of instructions of the same computation.
         given: what stands in the parentheses.
         rest: what stands behind.
@@ -52,6 +74,7 @@ class Instruction:
     given: str
     rest: str
     is_root: bool
+    is_tuple: bool
 
     def attribute(self, name: str) -> str | None:
         """The name or number that an attribute is."""

@@ -7,30 +7,27 @@ well, though not to the byte: XLA lets some share memory, and fills gaps.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .hlo import Program, parse
+from .instructions import Instruction
+
 __all__ = ["Kept", "at_the_peak", "scope_of"]
 
-_BYTES = {"pred": 1, "token": 0, "s4": 0.5, "u4": 0.5, "bf16": 2, "c64": 8, "c128": 16}
 #: what gives a value that was there before, under another name
 _SAME = frozenset({
     "bitcast", "optimization-barrier", "copy-done", "all-gather-done", "all-reduce-done", "collective-permute-done",
     "async-done", "async-update", "send-done", "recv-done", "slice-done", "while", "domain",
 })  # fmt: skip
 _WRITES_INTO_FIRST = frozenset({"dynamic-update-slice", "scatter"})
-_ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=]*)\](?:\{([^{}]*)\})?")
-_HEAD = re.compile(r"^\s*(ROOT )?%?([\w.\-]+) = ")
-_OPCODE = re.compile(r"\s*([a-z][\w\-]*)\(")
-_NAME = re.compile(r"%([\w.\-]+)")
 #: parts of names that JAX adds for control flow
 _NOT_MODULES = frozenset({
     "while", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "custom_jvp_call", "custom_vjp_call",
 })  # fmt: skip
 _JITTED, _WRAPPED = re.compile(r"\bp?jit\([^()]*\)"), re.compile(r"\b\w+\(")
-_OP_NAME = re.compile(r'op_name="([^"]*)"')
+_NAME = re.compile(r"%([\w.\-]+)")
 
 
 class Kept(NamedTuple):
@@ -66,15 +63,6 @@ class _Buffer:
         self.reader, self.is_filled = scope, bool(scope)
 
 
-class _Operation(NamedTuple):
-    name: str
-    shape: str
-    opcode: str
-    operands: list[str]
-    rest: str
-    is_root: bool
-
-
 def scope_of(op_name: str) -> str:
     """The modules in the name of an operation of a program, without JAX's transforms and the operation itself."""
     path = _WRAPPED.sub("", _JITTED.sub("", op_name)).replace(")", "")
@@ -84,73 +72,11 @@ def scope_of(op_name: str) -> str:
     return scope
 
 
-def _nbytes(dtype: str, sizes: str, layout: str) -> int:
-    """Bytes of an array in the devices' main memory; those in another memory count as none."""
-    if re.search(r"S\([1-9]", layout):
-        return 0
-    shape = [int(n.lstrip("<=")) for n in sizes.split(",") if n]
-    order, _, rest = layout.partition(":")
-    tile = re.search(r"T\(([\d,]+)\)", rest)
-    if tile is not None and shape and order:
-        of_tile = [int(n) for n in tile.group(1).split(",")]
-        minor = [int(n) for n in order.split(",")]
-        for axis, step in zip(minor, reversed(of_tile)):
-            shape[axis] = -(-shape[axis] // step) * step
-    width = _BYTES.get(dtype)
-    if width is None:
-        digits = re.search(r"\d+", dtype)
-        width = int(digits.group()) / 8 if digits else 0
-    return math.ceil(math.prod(shape) * width)
-
-
-def _closed(text: str, start: int) -> int:
-    """Where the bracket closes that opens at ``start``."""
-    depth = 0
-    for i in range(start, len(text)):
-        depth += (text[i] in "([{") - (text[i] in ")]}")
-        if not depth:
-            return i
-    return len(text) - 1
-
-
-def _operation(line: str) -> _Operation | None:
-    head = _HEAD.match(line)
-    if head is None:
-        return None
-    at = head.end()
-    end = _closed(line, at) + 1 if line[at] == "(" else line.find(" ", at)
-    opcode = _OPCODE.match(line, end)
-    if opcode is None:
-        return None
-    close = _closed(line, opcode.end() - 1)
-    operands = _NAME.findall(line[opcode.end() : close])
-    return _Operation(
-        head.group(2), line[at:end], opcode.group(1), operands, line[close + 1 :], bool(head.group(1))
-    )
-
-
-def _computations(text: str) -> tuple[dict[str, list[_Operation]], str]:
-    """The operations of each computation, and the name of the entry."""
-    found: dict[str, list[_Operation]] = {}
-    entry, now = "", None
-    for line in text.splitlines():
-        if line[:1] in ("%", "E"):
-            name = _NAME.search(line)
-            if name is not None and line.rstrip().endswith("{"):
-                now = found.setdefault(name.group(1), [])
-                entry = name.group(1) if line.startswith("ENTRY") else entry
-        elif line.startswith("}"):
-            now = None
-        elif now is not None and (operation := _operation(line)) is not None:
-            now.append(operation)
-    return found, entry
-
-
 class _Reader:
     """Reads the computations of a program."""
 
-    def __init__(self, text: str) -> None:
-        self.computations, self.entry = _computations(text)
+    def __init__(self, program: Program) -> None:
+        self.computations = program.computations
         self._inner: dict[str, tuple[int, list[Kept]]] = {}
 
     def peak(self, computation: str) -> tuple[int, list[Kept]]:
@@ -158,10 +84,10 @@ class _Reader:
         found = self._inner.get(computation)
         if found is None:
             self._inner[computation] = (0, [])  # should one call itself
-            found = self._inner[computation] = self._peak(self.computations.get(computation, []))
+            found = self._inner[computation] = self._peak([*self.computations.get(computation, {}).values()])
         return found
 
-    def _peak(self, operations: Sequence[_Operation]) -> tuple[int, list[Kept]]:
+    def _peak(self, operations: Sequence[Instruction]) -> tuple[int, list[Kept]]:
         values: dict[str, Any] = {}
         buffers: list[_Buffer] = []
         within: dict[int, tuple[int, list[Kept]]] = {}
@@ -182,20 +108,16 @@ class _Reader:
         own = [buffer for buffer in buffers if id(buffer) not in results and buffer.nbytes]
         return _worst(own, within, len(operations))
 
-    def _scope(self, one: _Operation) -> str:
+    def _scope(self, one: Instruction) -> str:
         """The scope of an operation; of a fusion without one, that of what it computes last."""
-        name = _OP_NAME.search(one.rest)
-        scope = scope_of(name.group(1)) if name else ""
-        called = re.search(r"calls=%([\w.\-]+)", one.rest)
+        scope, called = scope_of(one.place), one.attribute("calls")
         if not scope and called is not None:
-            inner = (
-                _OP_NAME.search(part.rest) for part in reversed(self.computations.get(called.group(1), []))
-            )
-            scope = next(filter(None, (scope_of(found.group(1)) for found in inner if found)), "")
+            inner = reversed(self.computations.get(called, {}).values())
+            scope = next(filter(None, (scope_of(part.place) for part in inner)), "")
         return scope
 
     def _value(
-        self, one: _Operation, values: dict[str, Any], buffers: list[_Buffer], scope: str, i: int
+        self, one: Instruction, values: dict[str, Any], buffers: list[_Buffer], scope: str, i: int
     ) -> Any:
         """What an operation gives: a buffer, a list for a tuple, or None for what takes no memory of its own."""
         first = values.get(one.operands[0]) if one.operands else None
@@ -212,23 +134,19 @@ class _Reader:
             return first
         if one.opcode in _WRITES_INTO_FIRST and isinstance(first, _Buffer) and first.last == i:
             return first
-        shapes = list(_ARRAY.finditer(one.shape))
-        if one.opcode == "call":
-            shapes = []
         made = []
         shared = _shared(one, values)
-        for k, shape in enumerate(shapes):
+        for k, shape in enumerate(one.results if one.opcode != "call" else ()):
             if k in shared:
                 made.append(shared[k])
                 continue
-            dtype, sizes, layout = shape.group(1), shape.group(2), shape.group(3) or ""
-            buffer = _Buffer(_nbytes(dtype, sizes, layout), f"{dtype}[{sizes}]", scope, i)
+            buffer = _Buffer(shape.laid_out, str(shape), scope, i)
             buffers.append(buffer)
             made.append(buffer)
-        return made if one.shape.startswith("(") else (made[0] if made else None)
+        return made if one.is_tuple else (made[0] if made else None)
 
 
-def _shared(one: _Operation, values: dict[str, Any]) -> dict[int, Any]:
+def _shared(one: Instruction, values: dict[str, Any]) -> dict[int, Any]:
     """The results of an operation that it writes into what it was given, by their numbers."""
     found: dict[int, Any] = {}
     text = re.search(r"output_to_operand_aliasing=\{(.*?\))\}", one.rest)
@@ -238,7 +156,7 @@ def _shared(one: _Operation, values: dict[str, Any]) -> dict[int, Any]:
     return found
 
 
-def _called(one: _Operation) -> list[str]:
+def _called(one: Instruction) -> list[str]:
     """The computations that an operation runs, whose values take memory of the devices."""
     if one.opcode not in ("while", "conditional", "call"):
         return []
@@ -289,5 +207,5 @@ def at_the_peak(text: str) -> list[Kept]:
     Args:
         text: of a compiled program (``as_text()``), in which operations are in the order in which they run.
     """
-    reader = _Reader(text)
-    return sorted(reader.peak(reader.entry)[1], key=lambda kept: -kept.nbytes)
+    program = parse(text)
+    return sorted(_Reader(program).peak(program.entry)[1], key=lambda kept: -kept.nbytes)
