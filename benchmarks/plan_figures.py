@@ -13,17 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ.update(
-    JAX_PLATFORMS="cpu", TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE="v5litepod-4", TPU_WORKER_HOSTNAMES="localhost",
-    ALLOW_MULTIPLE_LIBTPU_LOAD="1",
-)  # fmt: skip
+os.environ["JAX_PLATFORMS"] = "cpu"
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -35,6 +31,7 @@ from functorch_port._plan.chips import Topology, topology
 from functorch_port._plan.page import page
 from functorch_port._plan.tables import tables
 from functorch_port._plan.texts import compiled_with_text
+from functorch_port._plan.topology import devices_of
 from functorch_port._plan.wires import coordinates_of
 
 WIDTH, LAYERS, VOCAB, LENGTH, HEADS, ROWS = 1024, 8, 32768, 1024, 16, 4
@@ -129,7 +126,7 @@ def main() -> None:
     where = topology(sys.argv[1] if len(sys.argv) > 1 else "v5e:4x4")
     given = sys.argv[2] if len(sys.argv) > 2 else f"fsdp={where.devices}"
     axes = {name: int(size) for name, size in (part.split("=") for part in given.split(","))}
-    chips = topologies.get_topology_desc(where.jax_name, "tpu", **where.jax_options).devices
+    chips = devices_of(where.name)
     devices = np.array(chips).reshape([*axes.values()])
     model = Model(Mesh(devices, tuple(axes), axis_types=(AxisType.Auto,) * len(axes)))
     start = time.perf_counter()

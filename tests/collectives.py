@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from functorch_port._array.donation import Donating
+from functorch_port._plan.topology import devices_of
 
 KINDS = "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
 _LINE = re.compile(rf"= (.*?) ({KINDS})(?:-start)?\(")
@@ -146,14 +146,8 @@ def elements(text: str) -> Counter[str]:
 
 def chips(sizes: dict[str, int]) -> Any:
     """A mesh of a TPU v5e of 16 or 8 chips, which need not be there."""
-    from jax.experimental import topologies
-
     count = int(np.prod([*sizes.values()]))
-    os.environ.update(
-        TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE=f"v5litepod-{count}", TPU_WORKER_HOSTNAMES="localhost",
-        ALLOW_MULTIPLE_LIBTPU_LOAD="1",
-    )  # fmt: skip
-    found = topologies.get_topology_desc({16: "v5e:4x4", 8: "v5e:2x4"}[count], "tpu").devices
+    found = devices_of({16: "v5e:4x4", 8: "v5e:2x4"}[count])
     return Mesh(
         np.array(found).reshape([*sizes.values()]), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes)
     )

@@ -1,7 +1,7 @@
 """Compiles training steps for a TPU that is not there, ours and hand-written, and prints what they cost as JSON.
 
-A process of its own: the TPU compiler wants its environment set before JAX starts. `test_tpu.py` runs it, without
-arguments, with the name of a model of the suite, or with ``attention`` and a length.
+A process of its own, as it loads the TPU compiler. `test_tpu.py` runs it, without arguments, with the name of a model
+of the suite, or with ``attention`` and a length.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental import topologies
 from jax.experimental.layout import Format, Layout
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -27,6 +26,7 @@ import suite_networks
 
 import functorch_port as torch
 from functorch_port._base import flops
+from functorch_port._plan.topology import devices_of
 from functorch_port.nn.attention import SDPBackend, sdpa_kernel
 
 SIZES = (784, 512, 512, 10)
@@ -35,8 +35,7 @@ LIBRARY = networks.library("functorch_port")
 
 def sharding() -> NamedSharding:
     """One device of a TPU v5e board."""
-    topology = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2")
-    return NamedSharding(Mesh(np.array(topology.devices[:1]), ("device",)), PartitionSpec())
+    return NamedSharding(Mesh(np.array(devices_of("v5e:2x2")[:1]), ("device",)), PartitionSpec())
 
 
 def costs(lowered: Any) -> dict[str, Any]:

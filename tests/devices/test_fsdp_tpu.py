@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -14,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 import functorch_port as ft
 from functorch_port._array.placed import Placed, brought, sharding_of
+from functorch_port._plan.topology import devices_of
 from functorch_port._tensor.tensor import wrap
 from functorch_port.distributed.device_mesh import DeviceMesh
 from functorch_port.distributed.fsdp import fully_shard
@@ -24,13 +24,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:Error reading persistent compilation cache"),
 ]
-
-SETTINGS = {
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-16",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-}
 
 
 class Block(ft.nn.Module):
@@ -45,11 +38,7 @@ class Block(ft.nn.Module):
 
 @pytest.fixture(scope="module")
 def mesh() -> Mesh:
-    from jax.experimental import topologies
-
-    os.environ.update(SETTINGS)
-    chips = topologies.get_topology_desc("v5e:4x4", "tpu").devices
-    return Mesh(np.array(chips), ("x",), axis_types=(AxisType.Auto,))
+    return Mesh(np.array(devices_of("v5e:4x4")), ("x",), axis_types=(AxisType.Auto,))
 
 
 def compiled(mesh: Mesh, again: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -20,6 +19,7 @@ from functorch_port._plan.analysis import analyse
 from functorch_port._plan.chips import topology
 from functorch_port._plan.collectives import collectives
 from functorch_port._plan.texts import compiled_with_text
+from functorch_port._plan.topology import devices_of
 from functorch_port._plan.wires import Wires, coordinates_of
 
 pytest.importorskip("libtpu", reason="the TPU compiler")
@@ -29,20 +29,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Error reading persistent compilation cache"),
 ]
 
-SETTINGS = {
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-16",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-}
-
 
 def chips(name: str) -> Any:
-    from jax.experimental import topologies
-
-    os.environ.update(SETTINGS)
-    where = topology(name)
-    return np.array(topologies.get_topology_desc(where.jax_name, "tpu", **where.jax_options).devices)
+    return np.array(devices_of(name))
 
 
 @pytest.fixture(scope="module")
