@@ -14,29 +14,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
-sys.path.insert(0, str(EXAMPLES))
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 import gpt_pod
 import language_models
 import numpy as np
+from both import source
 
-LIBRARY, MODEL, STEPS = sys.argv[1:]
 BATCH, RATE, WARMUP = 16, 2e-3, 100
 
 
-def by_torch(batches: Any, steps: int) -> list[float]:
-    """A loop as plain as it can be, on the same models with the line that imports torch changed."""
+def by_torch(
+    config: language_models.Config, batches: Any, steps: int, rate: float, warmup: int
+) -> list[tuple[float, float]]:
+    """Losses and norms of a loop as plain as it can be, on the same models with the line that imports torch changed."""
     import torch
 
     models: Any = ModuleType("language_models_of_torch")
     sys.modules[models.__name__] = models
-    text = (EXAMPLES / "language_models.py").read_text()
-    exec(
-        compile(text.replace("import functorch_port as torch", "import torch"), "models", "exec"),
-        vars(models),
-    )
-    config = models.SIZES[MODEL]
+    exec(compile(source("language_models", "torch"), "language_models", "exec"), vars(models))
     model = models.model_of(config)
     torch.manual_seed(0)
     models.initialise(model, config)
@@ -47,39 +43,44 @@ def by_torch(batches: Any, steps: int) -> list[float]:
         [{"params": groups[True], "weight_decay": 0.1}, {"params": groups[False], "weight_decay": 0.0}],
         betas=(0.9, 0.95),
     )
-    losses = []
+    found = []
     for step, batch in enumerate(islice(batches, steps)):
-        falls = 0.1 + 0.45 * (1 + math.cos(math.pi * (step - WARMUP) / max(1, steps - WARMUP)))
+        falls = 0.1 + 0.45 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
         for group in optimizer.param_groups:
-            group["lr"] = RATE * ((step + 1) / WARMUP if step < WARMUP else falls)
+            group["lr"] = rate * ((step + 1) / warmup if step < warmup else falls)
         optimizer.zero_grad()
         tokens = torch.from_numpy(batch)
         logits = model(tokens[:, :-1])
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        losses.append(loss.item())
-    return losses
+        found.append((loss.item(), norm.item()))
+    return found
 
 
-def by_the_job(batches: Any, steps: int) -> list[float]:
-    """The compiled step of `gpt_pod.Job`."""
-    job = gpt_pod.Job(language_models.SIZES[MODEL], lr=RATE, warmup=WARMUP, steps=steps)
+def by_the_job(
+    config: language_models.Config, batches: Any, steps: int, rate: float, warmup: int, **how: Any
+) -> list[tuple[float, float]]:
+    """The same by the compiled step of `gpt_pod.Job`, which takes ``how``."""
+    job = gpt_pod.Job(config, lr=rate, warmup=warmup, steps=steps, **how)
     job.initialise(0)
-    losses = []
+    found = []
     for batch in islice(batches, steps):
-        losses.append(job.step(*job.on_devices(batch))[0].item())
+        loss, norm = job.step(*job.on_devices(batch))
+        found.append((loss.item(), norm.item()))
         job.schedule.step()
-    return losses
+    return found
 
 
 def main() -> None:
-    config = language_models.SIZES[MODEL]
+    library, model, steps = sys.argv[1:]
+    config = language_models.SIZES[model]
     with tempfile.TemporaryDirectory() as folder:
         pieces = gpt_pod.Pieces(gpt_pod.manual(Path(folder)), config.context, (0.0, 0.9))
         batches = gpt_pod.batches(pieces, BATCH, 0)
-        losses = (by_torch if LIBRARY == "torch" else by_the_job)(batches, int(STEPS))
+        found = (by_torch if library == "torch" else by_the_job)(config, batches, int(steps), RATE, WARMUP)
+    losses = [loss for loss, _ in found]
     assert np.isfinite(losses).all()
     print(json.dumps(losses))
 

@@ -128,6 +128,12 @@ def placed(model, mesh, dtype):
     return model
 
 
+def split(tokens, mesh):
+    """Tokens of which each device of the mesh has its rows; all processes have the same ones."""
+    places = [Shard(0) if name == "fsdp" else Replicate() for name in mesh.mesh_dim_names]
+    return distribute_tensor(tokens, mesh, places, src_data_rank=None)
+
+
 class Job:
     """A model, its optimizer and schedule, and the two compiled functions of a run.
 
@@ -150,9 +156,11 @@ class Job:
         self.model = stacked(model, remat)
         if mesh is not None:
             placed(self.model, mesh, dtype)
-        matrices = [p for p in self.model.parameters() if p.dim() - self.is_stacked(p) >= 2]
-        chosen = set(matrices)
-        others = [p for p in self.model.parameters() if p not in chosen]
+        stack = set(
+            self.model.get_submodule(type(self.model).layers).parameters()
+        )  # with a dimension of layers
+        matrices = [p for p in self.model.parameters() if p.dim() - (p in stack) >= 2]
+        others = [p for p in self.model.parameters() if p.dim() - (p in stack) < 2]
         self.optimizer = torch.optim.AdamW(
             [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}],
             lr=lr, betas=(0.9, 0.95),
@@ -167,10 +175,6 @@ class Job:
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, rate)
         self.step = torch.compile(self.step, keep_grads=False)
         self.evaluate = torch.compile(self.evaluate)
-
-    def is_stacked(self, parameter):
-        stack = self.model.get_submodule(type(self.model).layers)
-        return any(parameter is p for p in stack.parameters())
 
     def initialise(self, seed):
         """Make the parameters, each on its devices: those of any mesh, and of PyTorch, from the same seed."""
@@ -210,8 +214,7 @@ class Job:
         parts = torch.from_numpy(batch[:, :-1].copy()), torch.from_numpy(batch[:, 1:].copy())
         if self.mesh is None:
             return tuple(part.to(jax.default_backend()) for part in parts)
-        rows = [Shard(0) if name == "fsdp" else Replicate() for name in self.mesh.mesh_dim_names]
-        return tuple(distribute_tensor(part, self.mesh, rows, src_data_rank=None) for part in parts)
+        return tuple(split(part, self.mesh) for part in parts)
 
 
 # -------------------------------------------------------------------------------------------------------------- run
@@ -382,8 +385,7 @@ def plan(name, mesh=None, batch=256, length=None, dtype="bf16", remat=True, accu
     shape = (batch, length or config.context)
     tokens = torch.empty(shape, dtype=torch.int64, device="meta")
     if mesh is not None:
-        rows = [Shard(0) if dim == "fsdp" else Replicate() for dim in mesh.mesh_dim_names]
-        tokens = distribute_tensor(tokens, mesh, rows)
+        tokens = split(tokens, mesh)
     return job.step, (tokens, tokens)
 
 

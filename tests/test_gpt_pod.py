@@ -1,23 +1,22 @@
 """`examples/gpt_pod.py`: PyTorch's losses from the same seed, runs that go on, Hugging Face's files."""
 
 import json
-import math
 import sys
-from itertools import islice
-from types import ModuleType
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from both import FOLDER, source
 
 import functorch_port as ft
 
 pytest.importorskip("grain")
-sys.path.insert(0, str(FOLDER))
+for folder in ("examples", "benchmarks"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 import gpt_pod
 import language_models
+import pod_program
 
 SIZES = {
     "gpt2": language_models.Config(width=16, layers=3, heads=2, kv_heads=2, hidden=64, context=12),
@@ -33,68 +32,31 @@ def size(request, monkeypatch):
     return SIZES[request.param]
 
 
-@pytest.fixture
-def with_torch():
-    """The models, of PyTorch."""
-    module = ModuleType("language_models_of_torch")
-    sys.modules[module.__name__] = module
-    exec(compile(source("language_models", "torch"), "language_models", "exec"), module.__dict__)
-    yield module
-    del sys.modules[module.__name__]
-
-
 def losses_of(folder):
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     names = ("loss", "gradient_norm", "lr", "loss_on_unseen")
     return [(line["step"], *(line.get(name) for name in names)) for line in lines]
 
 
-def trained_by_torch(models, config, batches, steps, warmup):
-    """Losses and norms of a loop that is written as plainly as it can be."""
-    model = models.model_of(config)
-    torch.manual_seed(0)
-    models.initialise(model, config)
-    groups = {True: [], False: []}
-    for parameter in model.parameters():
-        groups[parameter.dim() >= 2].append(parameter)
-    optimizer = torch.optim.AdamW(
-        [{"params": groups[True], "weight_decay": 0.1}, {"params": groups[False], "weight_decay": 0.0}],
-        betas=(0.9, 0.95),
+def test_losses_are_torchs(size, tmp_path, monkeypatch):
+    jobs, initialise = [], gpt_pod.Job.initialise
+    monkeypatch.setattr(
+        gpt_pod.Job, "initialise", lambda job, seed: (jobs.append(job), initialise(job, seed))
     )
-    found = []
-    for step, batch in enumerate(islice(batches, steps)):
-        falls = 0.1 + 0.45 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
-        for group in optimizer.param_groups:
-            group["lr"] = 3e-4 * ((step + 1) / warmup if step < warmup else falls)
-        optimizer.zero_grad()
-        tokens = torch.from_numpy(batch)
-        logits = model(tokens[:, :-1])
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        found.append((loss.item(), norm.item()))
-    return found
-
-
-def test_losses_are_torchs(size, with_torch, tmp_path):
-    accumulate = 2 if size.kind == "llama" else 1
     pieces = gpt_pod.Pieces(gpt_pod.manual(tmp_path), size.context)
+    given = [(size, gpt_pod.batches(pieces, 4, 1), 8, 3e-4, 3) for _ in range(2)]
     for library in (torch, ft):
         library.set_default_dtype(library.float64)
     try:
-        want = trained_by_torch(with_torch, size, gpt_pod.batches(pieces, 4, 1), 8, 3)
-        job = gpt_pod.Job(size, remat=True, accumulate=accumulate, warmup=3, steps=8)
-        job.initialise(0)
-        assert sum(p.numel() for p in job.model.parameters()) == size.parameters
-        got = []
-        for batch in islice(gpt_pod.batches(pieces, 4, 1), 8):
-            got.append([number.item() for number in job.step(*job.on_devices(batch))])
-            job.schedule.step()
+        want = pod_program.by_torch(*given[0])
+        got = pod_program.by_the_job(*given[1], remat=True, accumulate=2 if size.kind == "llama" else 1)
     finally:
         for library in (torch, ft):
             library.set_default_dtype(library.float32)
+    assert len(want) == 8
     np.testing.assert_allclose(got, want, rtol=1e-9)
+    (job,) = jobs
+    assert sum(p.numel() for p in job.model.parameters()) == size.parameters
     assert job.step.traces <= 2
 
 
