@@ -69,6 +69,7 @@ class Lowered(NamedTuple):
         inputs: what it is given.
         returned: gradients that it returns.
         mesh: a `jax.sharding.Mesh`.
+        options: of the compiler, that the user has given; None without any.
         once: why it serves the first call alone; empty if it serves others, too.
     """
 
@@ -77,7 +78,8 @@ class Lowered(NamedTuple):
     inputs: list[Argument]
     returned: list[Argument]
     mesh: Any
-    once: str = ""
+    options: dict[str, Any] | None
+    once: str
 
 
 @contextmanager
@@ -137,7 +139,8 @@ def lowered(
             inputs += [one.as_gradient(aval) for one, aval in zip(known[old], avals[old], strict=True)]
         tell("lowering")
         made = executable.lower(avals=avals)
-        return Lowered(made, executable.jaxpr, inputs, _returned(traced, known), on, traced.first.why_once)
+        returned, why = _returned(traced, known), traced.first.why_once
+        return Lowered(made, executable.jaxpr, inputs, returned, on, executable.xla, why)
 
 
 def _mesh(compiled: Compiled, args: Sequence[Any], mesh: DeviceMesh | None, topology: str | None) -> Any:

@@ -90,8 +90,9 @@ def plan(
     name = topology or (mesh.topology if mesh is not None else "") or f"{where.platform}:{ready.mesh.size}"
     mesh_sizes = {str(axis): int(size) for axis, size in ready.mesh.shape.items()}
     key = cache.key_of(
-        ready.program.as_text(), ready.inputs, ready.returned, ready.once, name, mesh_sizes, where.device_kind
-    )
+        ready.program.as_text(), ready.inputs, ready.returned, ready.once, ready.options, name, mesh_sizes,
+        where.device_kind,
+    )  # fmt: skip
     known = cache.look(key)
     if known is None:
         clock("compiling")

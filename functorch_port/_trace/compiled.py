@@ -435,7 +435,7 @@ class Compiled:
         checks = bool(settings.get("CHECKS") if self._checks is None else self._checks)
         try:
             program, first, _ = trace(
-                self._fn, leaves, tree, *options, begun=begun, checks=checks, described=where
+                self._fn, leaves, tree, *options, begun=begun, checks=checks, described=where, xla=self._xla
             )
             yield Described(program, leaves, first)
         finally:

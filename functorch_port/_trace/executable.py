@@ -85,15 +85,14 @@ class Executable:
         """
         with tracing.x64():
             if self.pending is not None:
-                traced = self.pending.trace(avals, **options)
-            elif avals is not None:
-                traced = jax.jit(self.pure, donate_argnums=0).trace(avals[: self.count], avals[self.count :])
-            elif platforms is None and not options:
+                traced = self.pending.trace(avals, compiler_options=self.xla, **options)
+            elif platforms is None and avals is None and not options:
                 traced = self.jit.trace(*self.avals())
             else:
-                avals = jax.tree.map(lambda a: a.update(sharding=None), self.avals())  # not those of here
+                if avals is None:
+                    avals = [a.update(sharding=None) for a in self.input_avals]  # not those of here
                 jitted = jax.jit(self.pure, donate_argnums=0, compiler_options=self.xla, **options)
-                traced = jitted.trace(*avals)
+                traced = jitted.trace(avals[: self.count], avals[self.count :])
             return traced.lower(lowering_platforms=platforms)
 
 

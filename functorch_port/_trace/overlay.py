@@ -79,7 +79,7 @@ class Overlay:
         reads: what the function reads besides tensors.
         local: whether the program stays in this process, so that it may use lowerings of our own.
         checks: what the program is to check of values; None if it checks nothing.
-        described: the device that the program is for, if state on the meta device counts as state (see `described.py`).
+        described: the device that the program is for, if state on the meta device counts, as in `Compiled.described`.
         xla: options for the compiler of the program.
         symbols: of sizes that the program does not know; None if it knows all.
         rebinds: whether tensors may get another Storage, which a program of values alone cannot say.

@@ -13,6 +13,7 @@ from functorch_port._base import scopes
 from functorch_port._plan import planning
 from functorch_port._plan.lowering import lowered
 from functorch_port._plan.memory import Kept, at_the_peak, scope_of
+from functorch_port._plan.topology import described_mesh
 
 #: a scheduled program: `a` lives until `c` is made, which takes its place; S(1) is a memory of its own
 TEXT = """\
@@ -190,3 +191,20 @@ def test_what_has_the_shape_of_a_parameter_is_its_gradient() -> None:
         ("temporary", scope), ("temporary", f"{second.name}, converted"), ("temporary", scope),
         ("activations saved", first.module),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("keep_grads", [True, False])
+def test_options_of_the_compiler_are_the_steps(keep_grads: bool) -> None:
+    mesh = described_mesh("cpu:1")
+    with ft.device("meta"):
+        net, x = ft.nn.Linear(8, 4), ft.zeros(2, 8)
+    optimizer = ft.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    options = {"xla_there_is_none_of_this_name": True}
+    with pytest.raises(jax.errors.JaxRuntimeError, match="xla_there_is_none_of_this_name"):
+        planning.plan(ft.compile(step, keep_grads=keep_grads, options=options), [x], mesh=mesh)
