@@ -59,8 +59,9 @@ def page(report: Mapping[str, Any]) -> str:
     Args:
         report: what there is of: ``topology``, ``device``, ``devices``, ``mesh``, ``fits``, ``needs`` and ``hbm`` in
             bytes of a device; ``causes``, dicts with ``name``, ``bytes`` and ``largest``, whose items have ``name``,
-            ``module``, ``shape`` and ``bytes``; ``analysis``, see `Analysis.to_dict`; ``problem``, a sentence, and
-            ``notes``, several; ``versions`` by name; ``sweep``, see `Sweep.to_dict`. All may be absent.
+            ``module``, ``shape`` and ``bytes``; ``modules``, bytes by module and cause; ``analysis``, see
+            `Analysis.to_dict`; ``problem``, a sentence, and ``notes``, several; ``versions`` by name; ``sweep``, see
+            `Sweep.to_dict`. All may be absent.
 
     Example:
         >>> page({"topology": "v5e:4x4"}).startswith("<!doctype html>")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -28,7 +27,7 @@ CAUSES = {
     ACTIVATIONS: "made in the forward pass, read in the backward pass",
     TEMPORARY: "the rest of what is needed while the step runs",
 }
-_SHOWN_MODULES, _WIDTH = 10, 46
+_WIDTH = 46
 
 
 @dataclass(frozen=True)
@@ -159,31 +158,27 @@ class Plan:
             for one in shown
         ]
 
-    def largest_modules(self) -> list[tuple[str, int, dict[str, int]]]:
-        """The modules that take most, with their bytes, of all and by cause."""
-        found = [(name, sum(costs.values()), costs) for name, costs in self.modules.items()]
-        return sorted(found, key=lambda row: -row[1])[:_SHOWN_MODULES]
-
     def __str__(self) -> str:
-        lines = [self.subject(), self.headline(), ""]
+        lines, report = [self.subject(), self.headline(), ""], self.to_dict()
         lines += [
             f"  {name:<18} {size:>11} {share:>5}  {largest}".rstrip()
             for name, size, share, largest in self.rows()
         ]
         lines += ["", "  modules that take most"]
-        for name, total, costs in self.largest_modules():
-            most = ", ".join(f"{cause} {nbytes(n, 1)}" for cause, n in Counter(costs).most_common(3))
-            lines.append(f"  {_short(name):<{_WIDTH}} {nbytes(total):>11}  {most}")
+        lines += [
+            f"  {_short(name):<{_WIDTH}} {size:>11}  {most}" for name, size, most in rows.holders(report)
+        ]
+        notes = self.notes
         if self.analysis is not None:
-            facts = rows.facts(self.to_dict())[1:]  # without the memory
+            facts = rows.facts(report)[1:]  # without the memory
             lines += ["", *(f"  {name:<{_WIDTH}} {value}" for name, value in facts), ""]
             lines += [
-                f"  {name:<18} {rows.in_seconds(s):>11}  {what}"
-                for name, s, what in rows.limits(self.to_dict())
+                f"  {name:<18} {rows.in_seconds(s):>11}  {what}" for name, s, what in rows.limits(report)
             ]
+            notes = [*notes, *self.analysis["warnings"]]
         if self.hosts:
             lines += ["", f"  in the hosts' memory, for each device: {nbytes(self.hosts)}"]
-        lines += ["", *([self.problem, ""] if self.problem else []), *(f"  {note}" for note in self.notes)]
+        lines += ["", *([self.problem, ""] if self.problem else []), *(f"  {note}" for note in notes)]
         lines.append(f"  {self._work()}")
         return "\n".join(lines)
 

@@ -10,7 +10,8 @@ from .._base.units import Units, nbytes, unit_of
 from .places import PHASES
 
 __all__ = [
-    "causes", "communication", "facts", "in_flops", "in_seconds", "largest", "limits", "modules", "sentences", "share",
+    "causes", "communication", "facts", "holders", "in_flops", "in_seconds", "largest", "limits", "modules",
+    "sentences", "share",
 ]  # fmt: skip
 
 _FLOPS: Units = tuple(
@@ -87,6 +88,16 @@ def largest(report: Mapping[str, Any], most: int = 12) -> list[tuple[str, str, s
         for one in cause["largest"]
     ]
     return sorted(found, key=lambda row: -row[-1])[:most]
+
+
+def holders(report: Mapping[str, Any], most: int = 10) -> list[tuple[str, str, str]]:
+    """The modules that take most memory: a name, bytes of a device, and mostly for what."""
+    found = sorted(report.get("modules", {}).items(), key=lambda item: -sum(item[1].values()))[:most]
+    why = [
+        ", ".join(f"{cause} {nbytes(n, 1)}" for cause, n in Counter(costs).most_common(3))
+        for _, costs in found
+    ]
+    return [(name, nbytes(sum(costs.values())), mostly) for (name, costs), mostly in zip(found, why)]
 
 
 def modules(report: Mapping[str, Any], most: int = 14) -> list[tuple[str, dict[str, int]]]:

@@ -29,7 +29,17 @@ def tables(report: Mapping[str, Any]) -> list[Any]:
     """
     return [
         made
-        for make in (_facts, _layouts, _causes, _largest, _limits, _modules, _communication, _sentences)
+        for make in (
+            _facts,
+            _layouts,
+            _causes,
+            _largest,
+            _holders,
+            _limits,
+            _modules,
+            _communication,
+            _sentences,
+        )
         if (made := make(report)) is not None
     ]
 
@@ -40,6 +50,11 @@ def _table(title: str, *columns: str) -> Any:
         right = column in ("bytes", "FLOPs", "seconds", "times", "share")
         table.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
     return table
+
+
+def _plain(words: str) -> str:
+    """Words whose brackets are no markup of rich's."""
+    return str(optional("rich.markup", _WANTS, "viz", "rich").escape(words))
 
 
 def _bar(part: float, whole: float, colour: str = "cyan") -> Any:
@@ -63,7 +78,7 @@ def _layouts(report: Mapping[str, Any]) -> Any:
         return None
     table = _table("Layouts, the fastest first", "layout", "memory", "step", "problem")
     for row in layouts(Sweep.from_dict(report["sweep"])):
-        table.add_row(*row)
+        table.add_row(*map(_plain, row))
     return table
 
 
@@ -85,7 +100,17 @@ def _largest(report: Mapping[str, Any]) -> Any:
         return None
     table = _table("Largest tensors", "name", "module", "shape", "cause", "bytes")
     for *words, count in found:
-        table.add_row(*words, nbytes(count))
+        table.add_row(*map(_plain, words), nbytes(count))
+    return table
+
+
+def _holders(report: Mapping[str, Any]) -> Any:
+    found = rows.holders(report)
+    if not found:
+        return None
+    table = _table("Modules that take most", "module", "bytes", "mostly")
+    for row in found:
+        table.add_row(*map(_plain, row))
     return table
 
 
@@ -109,7 +134,7 @@ def _modules(report: Mapping[str, Any]) -> Any:
     for name, counts in found:
         each = [rows.in_flops(counts[phase]) if counts.get(phase) else "" for phase in PHASES]
         total = sum(counts.values())
-        table.add_row(name, *each, rows.in_flops(total), _bar(total, whole, "green"))
+        table.add_row(_plain(name), *each, rows.in_flops(total), _bar(total, whole, "green"))
     return table
 
 
@@ -121,7 +146,7 @@ def _communication(report: Mapping[str, Any]) -> Any:
         "Communication of a device in a step", "collective", "axes", "times", "bytes", "seconds", "for"
     )
     for row in found:
-        table.add_row(*row)
+        table.add_row(*map(_plain, row))
     return table
 
 
@@ -129,7 +154,7 @@ def _sentences(report: Mapping[str, Any]) -> Any:
     lines = [
         line
         for heading, some in rows.sentences(report)
-        for line in (f"[bold]{heading}[/bold]", *(f"- {s}" for s in some))
+        for line in (f"[bold]{heading}[/bold]", *(f"- {_plain(s)}" for s in some))
     ]
     if not lines:
         return None

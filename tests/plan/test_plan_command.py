@@ -210,7 +210,11 @@ def is_running(pid: int) -> bool:
 
 def test_a_plan_for_people() -> None:
     causes = [
-        Cause("parameters", 3 << 30, [Value("net.up.weight", "net/up", "f32[8]", 32)]),
+        Cause(
+            "parameters",
+            3 << 30,
+            [Value("net.up.weight", "net/up", "f32[8]", 32), Value("p[b]", "p", "s8", 8)],
+        ),
         Cause("temporary", 1 << 30),
     ]
     modules = {"net/up": {"parameters": 32}}
@@ -224,7 +228,13 @@ def test_a_plan_for_people() -> None:
     console = rich.Console(width=100, record=True, file=io.StringIO())
     console.print(found)
     shown = console.export_text()
-    assert "DOES NOT FIT" in shown and "net.up.weight  net/up  f32[8]" in shown and "Too large." in shown
+    assert (
+        "DOES NOT FIT" in shown
+        and "net.up.weight  net/up  f32[8]" in shown
+        and "Too large." in shown
+        and "p[b] " in shown
+    )
+    assert "net/up   32 B  parameters 32 B" in shown and "net/up" in text
 
 
 def test_the_compiler_is_not_installed(monkeypatch: Any) -> None:
