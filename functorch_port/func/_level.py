@@ -33,6 +33,7 @@ from .._tensor.interop import not_known
 from .._tensor.plan import Plan
 from .._tensor.pullback import conj, pullback_of
 from .._tensor.tensor import Tensor, wrap
+from ._session import Session
 
 __all__ = [
     "Keyed", "Level", "OutOfOrder", "Source", "arrays_of", "conj", "inside", "refuse_collected", "rehearsed", "run_in",
@@ -102,55 +103,6 @@ BACKWARD = (
 )
 
 
-class Session:
-    """The state shared by all levels of one outermost transform.
-
-    Attributes:
-        captured: tensors from outside that require grad and were read, in order; for a view, its base.
-        substitutes: Storages of those tensors -> the arrays that replace them in the second run.
-        draws: the random arrays of the first run, which the second run uses again.
-        device: device of the first argument; None if there is none.
-        written: Storages from outside that a `Body` writes, in order; found in the dry run.
-        written_recorded: whether one of them was written to with gradients enabled, which does not count for integers.
-        state: those Storages -> their values now.
-        lent: for each transform in progress, the Storages of what it was given.
-    """
-
-    def __init__(self, device: Any = None) -> None:
-        self.device = device
-        self.captured: dict[Tensor, None] = {}
-        self.substitutes: dict[Storage, Any] = {}
-        self.draws: list[Any] = []
-        self.position = 0
-        self.dry = False
-        self.written: dict[Storage, None] = {}
-        self.written_recorded = False
-        self.state: dict[Storage, Any] = {}
-        self.lent: list[set[Storage]] = []
-        #: whether a transform of JAX runs the outermost one
-        self.in_jax = False
-
-    def again(self, captured: Sequence[Tensor], arrays: Arrays) -> None:
-        """Start the second run."""
-        self.substitutes = {t._storage: a for t, a in zip(captured, arrays)}
-        self.position = 0
-
-    @contextmanager
-    def lending(self, tensors: Sequence[Tensor]) -> Iterator[None]:
-        """Give the tensors' values to a transform."""
-        self.lent.append({t._storage for t in tensors})
-        try:
-            yield
-        finally:
-            self.lent.pop()
-
-    def random(self, draw: Callable[[], Any]) -> Any:
-        if self.position == len(self.draws):
-            self.draws.append(draw())
-        self.position += 1
-        return self.draws[self.position - 1]
-
-
 class Level:
     """One transform in progress (see `tracing.overlay`). It passes reads and notes on to the outer overlay.
 
@@ -158,6 +110,7 @@ class Level:
         outer: the outer overlay: another level, a trace of `compile`, or None.
         mapped: for `vmap`, (number of examples, index of the example, randomness).
         mode: for a derivative, ``"forward"`` or ``"reverse"``.
+        is_reverse: whether neither this level nor one around it maps, or differentiates forward, which a kernel cannot.
         checks: collected checks whose values do not outlive the level; None if they do.
         leaves: Storages differentiated in reverse mode, which must not be written to.
         recorded: Storages that were written to with gradients enabled.
@@ -177,8 +130,9 @@ class Level:
     ) -> None:
         self.outer = tracing.current()
         self.checks = checks
-        self.mapped = mapped
-        self.mode = mode
+        self.mapped, self.mode = mapped, mode
+        around = not isinstance(self.outer, Level) or self.outer.is_reverse
+        self.is_reverse = mapped is None and mode != "forward" and around
         self.session = self.outer.session if isinstance(self.outer, Level) else _state.session
         self.own: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.leaves: weakref.WeakSet[Storage] = weakref.WeakSet()
@@ -187,13 +141,6 @@ class Level:
     def differentiated_forward(self) -> bool:
         """As `differentiated_forward`, of this level and those around it."""
         return differentiated_forward()
-
-    @property
-    def is_reverse(self) -> bool:
-        """Whether neither this level nor one around it maps, or differentiates forward, which a kernel cannot."""
-        if self.mapped is not None or self.mode == "forward":
-            return False
-        return not isinstance(self.outer, Level) or self.outer.is_reverse
 
     @property
     def kernels(self) -> bool:

@@ -16,15 +16,8 @@ from ..._run.registry import ops
 from ..._tensor.tensor import Tensor, wrap
 from ..._trace.compiled import compile
 from ...func._functional_call import functional_call
-from ...func._level import (
-    Keyed,
-    Session,
-    Source,
-    arrays_of,
-    refuse_collected,
-    rehearsed,
-    run_in,
-)
+from ...func._level import Keyed, Source, arrays_of, refuse_collected, rehearsed, run_in
+from ...func._session import Session
 from ...nn._module import Module
 from ...nn.modules._scan import ScanStack
 from ..device_mesh import DeviceMesh
