@@ -153,6 +153,8 @@ CTRL_C = """
     import os, signal, sys, threading, time
     import functorch_port as torch
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+
     class Slow:
         def __len__(self):
             return 100
