@@ -348,6 +348,25 @@ def _advice(causes: Iterable[Cause]) -> str:
     }.get(largest, "split what is large over more devices")
 
 
+def _undivided(ready: Lowered) -> Iterator[str]:
+    """A remark where a part of the parameters and of their state is split, and a part that is worth it is not."""
+    state = [
+        one for one in ready.inputs if one.cause in ("parameters", "optimizer state") and not one.on_hosts
+    ]
+    whole = sorted((one for one in state if one.is_whole), key=lambda one: -one.nbytes)
+    size = sum(one.nbytes for one in whole)
+    if (
+        ready.mesh.size > 1
+        and len(whole) < len(state)
+        and size > max(_LARGE, sum(one.nbytes for one in state) // 10)
+    ):
+        yield (
+            f"{nbytes(size)} of parameters and optimizer state are whole on each device, as {whole[0].name} "
+            f"{whole[0].text}: fully_shard splits a dimension that is a multiple of the number of devices. A mesh of "
+            "two dimensions splits them over the second alone."
+        )
+
+
 def _notes(ready: Lowered, chips: Topology | None) -> list[str]:
     """What one should know of the numbers."""
     found = []
@@ -360,6 +379,7 @@ def _notes(ready: Lowered, chips: Topology | None) -> list[str]:
     for one in ready.inputs:
         if one.cause == INPUTS and one.nbytes > _LARGE and ready.mesh.size > 1 and one.is_whole:
             found.append(f"{one.name} {one.text} is whole on each device: shard(x, P(...), mesh) splits it.")
+    found += _undivided(ready)
     if ready.once:
         found.append(f"This is the first call's program. Later calls have another, as {ready.once}.")
     return found

@@ -170,3 +170,20 @@ def test_what_was_planned_can_be_trained() -> None:
     losses = [float(step(ft.ones(64, 32), ft.zeros(64, dtype=ft.int64))) for _ in range(3)]
     assert losses[2] < losses[0] and all(p.placements == (Shard(0),) for p in net.parameters())
     assert all(not t.is_meta for values in opt.state.values() for t in values.values())
+
+
+@pytest.mark.parametrize("width, said", [(1023, True), (1024, False)])
+def test_parameters_that_nothing_splits_are_told(width: int, said: bool) -> None:
+    mesh = described_mesh("cpu:8", {"fsdp": 8})
+    with ft.device("meta"):
+        net, x = nn.Sequential(nn.Linear(64, 8), nn.Linear(width, width)), ft.zeros(16, width)
+    fully_shard(net, mesh=mesh)
+    found = plan(net[1], [x], mesh=mesh)
+    assert not any("of parameters" in note for note in found.notes), "nothing is split that could be"
+    found = plan(ft.compile(lambda x: net[1](x).sum() + net[0].weight.sum()), [x], mesh=mesh)
+    told = [
+        note for note in found.notes if "of parameters and optimizer state are whole on each device" in note
+    ]
+    assert len(told) == said
+    if said:
+        assert told[0].startswith("4.00 MiB") and "float32[1023,1023]" in told[0]
