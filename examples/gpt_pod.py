@@ -123,14 +123,15 @@ def placed(model, mesh, dtype):
         parallelize_module(model, mesh["tp"], LLAMA_PLAN)
     if "fsdp" in names:
         policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
-        fully_shard(model.get_submodule(type(model).layers), mesh=mesh["fsdp"], mp_policy=policy)
-        fully_shard(model, mesh=mesh["fsdp"], mp_policy=policy)
+        over = mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"]
+        fully_shard(model.get_submodule(type(model).layers), mesh=over, mp_policy=policy)
+        fully_shard(model, mesh=over, mp_policy=policy)
     return model
 
 
 def split(tokens, mesh):
     """Tokens of which each device of the mesh has its rows; all processes have the same ones."""
-    places = [Shard(0) if name == "fsdp" else Replicate() for name in mesh.mesh_dim_names]
+    places = [Shard(0) if name in ("dp", "fsdp") else Replicate() for name in mesh.mesh_dim_names]
     return distribute_tensor(tokens, mesh, places, src_data_rank=None)
 
 
@@ -139,7 +140,8 @@ class Job:
 
     Args:
         config: the model's sizes.
-        mesh: a `DeviceMesh` with dimensions ``fsdp`` and ``tp``, or one of them; None for one device.
+        mesh: a `DeviceMesh` with dimensions ``fsdp`` and ``tp``, or one of them, and maybe ``dp`` before ``fsdp``, along
+            which parameters are the same; None for one device.
         dtype: in which products are computed; parameters, gradients and the optimizer's state are float32.
         remat: what the backward pass computes again: False, True, or the name of a policy (see `nn.ScanStack`).
         accumulate: parts of a batch, one after the other: less memory, the same update.
@@ -359,15 +361,17 @@ class Run:
 
 
 def mesh_of(text):
-    """``fsdp=4,tp=2`` as a `DeviceMesh` over all devices."""
+    """``dp=2,fsdp=4,tp=2`` as a `DeviceMesh` over all devices."""
     if not text:
         return None
     sizes = {}
     for part in text.split(","):
         name, _, size = part.partition("=")
-        if name not in ("fsdp", "tp") or not size.isdecimal() or name in sizes:
-            raise SystemExit(f"--mesh {text}: it must be like fsdp=4, tp=2 or fsdp=4,tp=2")
+        if name not in ("dp", "fsdp", "tp") or not size.isdecimal() or name in sizes:
+            raise SystemExit(f"--mesh {text}: it must be like fsdp=4, tp=2, fsdp=4,tp=2 or dp=2,fsdp=2,tp=2")
         sizes[name] = int(size)
+    if "dp" in sizes and "fsdp" not in sizes:
+        raise SystemExit(f"--mesh {text}: dp, along which parameters are the same, goes with fsdp, which splits them")
     if math.prod(sizes.values()) != jax.device_count():
         raise SystemExit(
             f"--mesh {text} has {math.prod(sizes.values())} devices, and there are {jax.device_count()}"
@@ -413,7 +417,7 @@ def main(argv=None):
     option(
         "--out", type=Path, default=Path("out/gpt_pod"), help="folder for checkpoints, metrics and profiles"
     )
-    option("--mesh", default="", help="how devices are laid out, as fsdp=4,tp=2; default: one device")
+    option("--mesh", default="", help="how devices are laid out, as fsdp=4,tp=2 or dp=2,fsdp=4; default: one")
     option("--batch", type=int, default=16, help="sequences in a step, over all devices")
     option("--length", type=int, help="tokens of a sequence; default: as many as the model can have")
     option("--accumulate", type=int, default=1, help="parts of a batch, one after the other: less memory")

@@ -158,7 +158,8 @@ def test_other_models_are_refused(name, tmp_path):
     "options, said",
     [
         (["--mesh", "fsdp=3"], "--mesh fsdp=3 has 3 devices"),
-        (["--mesh", "dp=1"], "it must be like fsdp=4"),
+        (["--mesh", "pp=1"], "it must be like fsdp=4"),
+        (["--mesh", "dp=1"], "dp, along which parameters are the same, goes with fsdp"),
         (["--length", "100"], "has places for 64 tokens"),
         (["--accumulate", "3"], "must divide --batch 16"),
     ],

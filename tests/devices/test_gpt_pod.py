@@ -37,22 +37,23 @@ def test_losses_are_those_of_one_device_on_two_meshes(tmp_path, monkeypatch):
     must_stop = gpt_pod.Run.must_stop
     with monkeypatch.context() as patch:
         patch.setattr(gpt_pod.Run, "must_stop", lambda self, step: step == 2 or must_stop(self, step))
-        run(tmp_path / "mesh", "--model", "llama-tiny", "--mesh", "fsdp=4,tp=2")
+        run(tmp_path / "mesh", "--model", "llama-tiny", "--mesh", "dp=2,fsdp=2,tp=2")
     got = run(tmp_path / "mesh", "--model", "llama-tiny", "--mesh", "fsdp=8")
     assert len(got) == 5
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-4)
 
 
-def test_parameters_and_state_lie_in_parts():
-    job = gpt_pod.Job(SIZES["llama-tiny"], gpt_pod.mesh_of("fsdp=4,tp=2"))
+@pytest.mark.parametrize("mesh, split", [("fsdp=4,tp=2", 4), ("dp=2,fsdp=2,tp=2", 2)])
+def test_parameters_and_state_lie_in_parts(mesh, split):
+    job = gpt_pod.Job(SIZES["llama-tiny"], gpt_pod.mesh_of(mesh))
     job.initialise(0)
     tokens = np.zeros((8, 13), np.int64)
     job.step(*job.on_devices(tokens))
     for name, parameter in job.model.named_parameters():
         for tensor in (parameter, job.optimizer.state[parameter]["exp_avg"]):
             parts = {part.data.size for part in tensor._value.addressable_shards}
-            count = 8 if "_proj" in name else 4
+            count = 2 * split if "_proj" in name else split
             assert parts == {tensor.numel() // count}, name
 
 
