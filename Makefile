@@ -15,7 +15,7 @@ DEMO := .venv/bin/python
 TEST := .venv-test/bin/python
 NEWEST := .venv-newest/bin/python
 
-.PHONY: help demo test test-newest lint stubs bench speed examples crosscheck operators docs clean
+.PHONY: help demo test test-newest lint stubs bench speed examples crosscheck operators plan-table docs clean
 
 help:  ## show this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ crosscheck: .venv-test/installed  ## compare all optimizers with PyTorch's and o
 
 operators: .venv-test/installed  ## compare every operator of PyTorch's database: writes docs/operators.md
 	JAX_PLATFORMS=cpu $(TEST) tests/operators.py $(ARGS)
+
+plan-table: .venv-test/installed  ## plan language models for 8 to 4,096 TPU chips (hours): writes docs/plan_table.md
+	JAX_PLATFORMS=cpu $(TEST) benchmarks/plan_table.py $(ARGS)
 
 docs: .venv-test/installed  ## build the site, in build/site: the guides and the reference; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 JAX_PLATFORMS=cpu $(TEST) -m mkdocs build --strict $(ARGS)

@@ -131,7 +131,7 @@ def main() -> None:
     model = Model(Mesh(devices, tuple(axes), axis_types=(AxisType.Auto,) * len(axes)))
     start = time.perf_counter()
     traced = model.traced()
-    compiled, text = compiled_with_text(traced.lower())
+    compiled, text = compiled_with_text(traced.lower(), "tpu")
     between = time.perf_counter()
     places = coordinates_of(chips, where)
     tokens = model.batch * LENGTH

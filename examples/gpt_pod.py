@@ -371,7 +371,9 @@ def mesh_of(text):
             raise SystemExit(f"--mesh {text}: it must be like fsdp=4, tp=2, fsdp=4,tp=2 or dp=2,fsdp=2,tp=2")
         sizes[name] = int(size)
     if "dp" in sizes and "fsdp" not in sizes:
-        raise SystemExit(f"--mesh {text}: dp, along which parameters are the same, goes with fsdp, which splits them")
+        raise SystemExit(
+            f"--mesh {text}: dp, along which parameters are the same, goes with fsdp, which splits them"
+        )
     if math.prod(sizes.values()) != jax.device_count():
         raise SystemExit(
             f"--mesh {text} has {math.prod(sizes.values())} devices, and there are {jax.device_count()}"

@@ -223,6 +223,11 @@ def _warnings(program: reading.Program, done: _Done, share: float) -> list[str]:
             f"The devices together do {products / share if share else math.inf:.2f} times the step's FLOPs: some "
             "compute the same, or the compiler computes again."
         )
+    if silent := work.without_cycles(program):
+        warnings.append(
+            f"The compiler expects no time for {len(silent)} instructions, as {silent[0].place or silent[0].name}: they "
+            "count as nothing in its view."
+        )
     if program.count("conditional"):
         warnings.append("All branches of conditions count as if they ran.")
     if program.uses_hosts:

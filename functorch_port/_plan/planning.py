@@ -151,7 +151,7 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
     notes, text = _notes(ready, chips), None
     try:
         with tracing.x64(), _not_kept():
-            compiled, text = compiled_with_text(ready.program)
+            compiled, text = compiled_with_text(ready.program, where.platform)
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -15,10 +16,13 @@ import numpy as np
 from .hlo import Program
 from .instructions import Instruction, Shape
 
-__all__ = ["cycles", "products", "traffic"]
+__all__ = ["cycles", "products", "traffic", "without_cycles"]
 
 #: how often a TPU multiplies parts of bfloat16 for a product of float32, by the precision that is asked for
 PASSES = {"default": 1, "high": 3, "highest": 6}
+
+#: cycles that the compiler writes where it has no model of the cost, as of gathers that a SparseCore does
+_UNKNOWN = (1 << 63) - 1
 
 
 def products(program: Program) -> Counter[str]:
@@ -40,13 +44,21 @@ def products(program: Program) -> Counter[str]:
 
 def cycles(program: Program) -> int:
     """The clock cycles that a TPU's compiler expects its instructions to take, as often as they run; 0 elsewhere."""
-    return sum(
-        program.times[name] * int(said[1])
-        for name, body in program.computations.items()
-        if program.times[name] and name not in program.fused
-        for instruction in body.values()
-        if (said := re.search(r'"estimated_cycles":"(\d+)"', instruction.rest))
-    )
+    return sum(times * count for _, times, count in _expected(program) if count != _UNKNOWN)
+
+
+def without_cycles(program: Program) -> list[Instruction]:
+    """Instructions of which a TPU's compiler knows no cycles."""
+    return [instruction for instruction, _, count in _expected(program) if count == _UNKNOWN]
+
+
+def _expected(program: Program) -> Iterator[tuple[Instruction, int, int]]:
+    """Instructions, how often they run, and the cycles that the compiler writes."""
+    for name, body in program.computations.items():
+        if program.times[name] and name not in program.fused:
+            for instruction in body.values():
+                if said := re.search(r'"estimated_cycles":"(\d+)"', instruction.rest):
+                    yield instruction, program.times[name], int(said[1])
 
 
 def _unit(body: dict[str, Instruction], instruction: Instruction) -> str:
@@ -131,6 +143,9 @@ class _Memory:
         made = _hbm(instruction.results)
         if opcode == "copy-start":
             return _hbm(instruction.results[:2])
+        if opcode in ("slice-start", "dynamic-slice-start"):
+            part = instruction.results[len(instruction.operands)]
+            return _hbm((part,)) + part.nbytes * (instruction.results[0].space == 0)
         if opcode.endswith("-start") and opcode != "all-reduce-start":  # operands are among the results
             return made
         taken = [_hbm(body[o].results) if o in body else 0 for o in instruction.operands]
@@ -139,9 +154,9 @@ class _Memory:
             read = [min(size, self.read(inner, k)) if size else 0 for k, size in enumerate(taken)]
             return sum(read) + self.written(inner, instruction)
         if opcode in ("dynamic-slice", "slice", "gather"):
-            return 2 * made
+            return made + instruction.nbytes * (taken[0] > 0)
         if opcode == "dynamic-update-slice":
-            return 2 * taken[1]
+            return taken[1] + body[instruction.operands[1]].nbytes * (made > 0)
         return sum(taken) + made
 
     def read(self, name: str, number: int) -> int:

@@ -79,7 +79,8 @@ def test_as_much_as_xla_counts(loop: bool) -> None:
     )
     saved = [kept for kept in found if kept.for_backward and kept.nbytes > 1 << 18]
     assert sum(kept.nbytes for kept in saved) >= 5 * 512 * 256 * 4
-    assert {kept.scope for kept in saved} == {"" if loop else "net/block"}
+    # in a loop it depends on the processor whether XLA names the place where they are kept
+    assert {kept.scope for kept in saved} <= ({"", "net/block"} if loop else {"net/block"}) and saved
 
 
 #: what libtpu says that lists allocations; newer ones say the first line alone

@@ -164,13 +164,49 @@ def test_a_tpu7x_whose_text_jaxlib_refuses() -> None:
         jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec))
         for shape, spec in steps.fsdp_args(8)
     ]
-    compiled, text = compiled_with_text(jax.jit(steps.fsdp(mesh, True, remat=True)).lower(*given))
+    compiled, text = compiled_with_text(jax.jit(steps.fsdp(mesh, True, remat=True)).lower(*given), "tpu")
     assert compiled.memory_analysis().argument_size_in_bytes > 0
     program = hlo.parse(text)
     product = 2 * 32 * steps.WIDTH**2
     assert work.products(program) == {"bf16": 4 * steps.LAYERS * product}
     kinds = sorted((c.kind, c.times) for c in collectives(program, dict(mesh.shape)))
     assert kinds == [("all-gather", 3), ("all-gather", 3), ("reduce-scatter", 3)]
+
+
+def test_what_a_sparse_core_gathers_has_no_cycles() -> None:
+    """jaxlib refuses the text; the compiler writes 2**63 - 1 cycles, which are none."""
+    mesh = steps.mesh_of(chips("v5p:2x2x1"), fsdp=4)
+    table, rows = (
+        jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
+        for shape, dtype, spec in (((50304, 768), jnp.bfloat16, P()), ((4 * 32768,), jnp.int32, P("fsdp")))
+    )
+    traced = jax.jit(lambda table, rows: table[rows]).trace(table, rows)
+    _, text = compiled_with_text(traced.lower(), "tpu")
+    assert f'"estimated_cycles":"{2**63 - 1}"' in text
+    found = analyse(traced.jaxpr, text, dict(mesh.shape), "v5p:2x2x1")
+    assert found.roofline.waiting < 1e-3
+    assert any("expects no time for 1 instructions, as" in one and "gather" in one for one in found.warnings)
+
+
+def test_the_text_that_is_written_says_what_that_of_jaxlib_says(line: Mesh) -> None:
+    """A part of an array that goes into the chip is read once, whoever writes the text of that."""
+    here, whole = NamedSharding(line, P("fsdp")), NamedSharding(line, P())
+    x = jax.ShapeDtypeStruct((16 * 1024, 768), jnp.bfloat16, sharding=here)
+    weight = jax.ShapeDtypeStruct((768, 768), jnp.float32, sharding=whole)
+
+    def loss(w: Any, x: Any) -> Any:
+        return jax.lax.scan(lambda x, _: (jnp.tanh(x @ w.astype(x.dtype)), None), x, None, length=5)[0].sum()
+
+    lowered = jax.jit(jax.grad(loss)).lower(weight, x)
+    compiled, text = compiled_with_text(lowered, "tpu")
+    assert (
+        re.search(r"async-start\(.*calls=%async_computation", text) and " slice-start(" in compiled.as_text()
+    )
+    here, there = hlo.parse(text), hlo.parse(compiled.as_text())
+    for figure in (work.traffic, work.cycles, work.products):
+        assert figure(here) == figure(there)
+    size = 2 * 1024 * 768  # of an activation; those of the loop stay within the chip
+    assert size < work.traffic(here) < 3 * size + 3 * 4 * 768**2
 
 
 def test_kernels_do_what_the_program_does_not_say() -> None:
