@@ -140,8 +140,8 @@ class Job:
 
     Args:
         config: the model's sizes.
-        mesh: a `DeviceMesh` with dimensions ``fsdp`` and ``tp``, or one of them, and maybe ``dp`` before ``fsdp``, along
-            which parameters are the same; None for one device.
+        mesh: a `DeviceMesh` with dimensions ``fsdp`` and ``tp``, or one of them, and maybe ``dp`` before ``fsdp``,
+            along which parameters are the same; None for one device.
         dtype: in which products are computed; parameters, gradients and the optimizer's state are float32.
         remat: what the backward pass computes again: False, True, or the name of a policy (see `nn.ScanStack`).
         accumulate: parts of a batch, one after the other: less memory, the same update.

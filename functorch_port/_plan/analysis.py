@@ -224,9 +224,9 @@ def _warnings(program: reading.Program, done: _Done, share: float) -> list[str]:
             "compute the same, or the compiler computes again."
         )
     if silent := work.without_cycles(program):
+        first = silent[0].place or silent[0].name
         warnings.append(
-            f"The compiler expects no time for {len(silent)} instructions, as {silent[0].place or silent[0].name}: they "
-            "count as nothing in its view."
+            f"The compiler expects no time for {len(silent)} instructions, as {first}: they count as nothing in its view."
         )
     if program.count("conditional"):
         warnings.append("All branches of conditions count as if they ran.")
