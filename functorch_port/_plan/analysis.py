@@ -226,7 +226,7 @@ def _warnings(program: reading.Program, done: _Done, share: float) -> list[str]:
     if silent := work.without_cycles(program):
         first = silent[0].place or silent[0].name
         warnings.append(
-            f"The compiler expects no time for {len(silent)} instructions, as {first}: they count as nothing in its view."
+            f"The compiler expects no time for {len(silent)} instructions, as {first}: they count as nothing there."
         )
     if program.count("conditional"):
         warnings.append("All branches of conditions count as if they ran.")
