@@ -384,10 +384,10 @@ def mesh_of(text):
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 
 
-def plan(name, mesh=None, batch=256, length=None, dtype="bf16", remat=True, accumulate=1):
+def plan(name, mesh=None, batch=256, length=None, dtype="bf16", remat=True, microbatches=1):
     """What the planner compiles: the step of a job whose parameters are described, and a described batch."""
     config = language_models.SIZES[name]
-    job = Job(config, mesh, DTYPES.get(dtype, dtype), remat, accumulate)
+    job = Job(config, mesh, DTYPES.get(dtype, dtype), remat, microbatches)
     shape = (batch, length or config.context)
     tokens = torch.empty(shape, dtype=torch.int64, device="meta")
     if mesh is not None:

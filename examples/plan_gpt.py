@@ -2,6 +2,7 @@
 
     functorch-port plan examples/plan_gpt.py:build --topology v5e:16x16 --mesh fsdp=64,tp=4 --batch 256
     functorch-port plan examples/plan_gpt.py:build --topology v5e:4x4 --remat false
+    functorch-port plan examples/plan_gpt.py:build --topology v5e:4x4 --mesh fsdp,tp --sweep
     functorch-port plan examples/plan_gpt.py:small --topology cpu:8
 
 `build` is a GPT of 6.9 billion parameters, `small` one of a million. With real tensors in place of those on the meta
@@ -58,7 +59,7 @@ SPLIT = {
 }  # fmt: skip
 
 
-def build(mesh, batch=16, dtype=torch.bfloat16, remat=True, size=(50304, 4096, 32, 32, 2048)):
+def build(mesh, batch=16, dtype=torch.bfloat16, remat=True, microbatches=1, size=(50304, 4096, 32, 32, 2048)):
     """The training step, and what it is called with."""
     context = size[-1]
     with torch.device("meta"):
@@ -78,15 +79,18 @@ def build(mesh, batch=16, dtype=torch.bfloat16, remat=True, size=(50304, 4096, 3
     @torch.compile(keep_grads=False)
     def step(x, y):
         optimizer.zero_grad()
-        with torch.autocast(mesh.device_type, dtype):
-            loss = F.cross_entropy(net(x).flatten(0, 1), y.flatten())
-        loss.backward()
+        total = 0.0
+        for part, wanted in zip(*(a.unflatten(0, (-1, microbatches)).unbind(1) for a in (x, y))):
+            with torch.autocast(mesh.device_type, dtype):
+                loss = F.cross_entropy(net(part).flatten(0, 1), wanted.flatten()) / microbatches
+            loss.backward()
+            total = total + loss.detach()
         optimizer.step()
-        return loss
+        return total
 
     return step, [x, y]
 
 
-def small(mesh, batch=16, dtype=torch.bfloat16, remat=True):
+def small(mesh, batch=16, dtype=torch.bfloat16, remat=True, microbatches=1):
     """The same of a small one."""
-    return build(mesh, batch, dtype, remat, size=(512, 128, 4, 4, 64))
+    return build(mesh, batch, dtype, remat, microbatches, size=(512, 128, 4, 4, 64))

@@ -32,7 +32,11 @@ __all__ = ["BadInput", "main", "planned", "told"]
 
 _DTYPES = {"bf16": "bfloat16", "fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16"}
 #: what ``build`` may ask for, with the option that gives it
-_OPTIONS = ("mesh", "batch", "dtype", "remat")
+_OPTIONS = ("mesh", "batch", "dtype", "remat", "microbatches")
+_NUMBERS = {
+    "batch": "rows, of all devices together",
+    "microbatches": "parts of the batch, which are computed one after the other",
+}
 
 
 class BadInput(Exception):
@@ -55,12 +59,33 @@ def main(write: int) -> None:
             data = data[os.write(write, data) :]
 
     try:
-        say("plan", planned(question, lambda phase: say("phase", phase)).to_json())
+        if question.asks == "takes":
+            say("plan", json.dumps(asked_for(question)))
+        else:
+            say("plan", planned(question, lambda phase: say("phase", phase)).to_json())
     except BadInput as error:
         say("failed", str(error))
     except BaseException as error:
         say("failed", told(error))
     time.sleep(60)  # until it is ended: at its own end it would wait for the compiler's threads
+
+
+def asked_for(question: Question) -> list[str]:
+    """The options that the function of a script asks for.
+
+    Raises:
+        BadInput: there is no such function.
+    """
+    build = _build_of(*_named(question))
+    parameters = inspect.signature(build).parameters.values()
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return [option for option in _OPTIONS if takes_all or any(p.name == option for p in parameters)]
+
+
+def _named(question: Question) -> tuple[str, str]:
+    """The script and the name of the function."""
+    file, colon, name = question.script.rpartition(":")
+    return (file, name) if colon else (question.script, "build")
 
 
 def planned(question: Question, tell: Callable[[str], None]) -> Plan:
@@ -70,9 +95,7 @@ def planned(question: Question, tell: Callable[[str], None]) -> Plan:
         BadInput: that is not possible.
     """
     tell("building")
-    file, _, name = (
-        question.script.rpartition(":") if ":" in question.script else (question.script, "", "build")
-    )
+    file, name = _named(question)
     try:
         devices_of(question.topology)
         given = {
@@ -106,9 +129,9 @@ def _parsed(name: str, text: str, topology: str) -> Any:
     """An option as ``build`` gets it."""
     if name == "mesh":
         return described_mesh(topology, parsed_mesh(text))
-    if name == "batch":
+    if name in _NUMBERS:
         if not text.isdecimal() or not int(text):
-            raise BadInput(f"--batch is a number of rows, the same for all devices together; got {text!r}")
+            raise BadInput(f"--{name} is a number of {_NUMBERS[name]}; got {text!r}")
         return int(text)
     if name == "dtype":
         found = getattr(dtypes, _DTYPES.get(text, text), None)

@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from .._base.atomic import atomic
-from . import worker
+from . import trying, worker
 from .report import Plan
+from .sweep import layouts
 
 __all__ = ["add_to", "main"]
 
@@ -46,12 +48,17 @@ The script has a function that returns the step, and what it is called with:
 
       return step, [x]
 
-It gets, by name, those of mesh, batch, dtype, remat that it asks for."""
+It gets, by name, those of mesh, batch, dtype, remat, microbatches that it asks for.
+
+If the step does not fit, other options are tried, and what each leads to is shown. --sweep plans several
+layouts and ranks them: sizes of the mesh (--mesh fsdp,tp without numbers), remat and microbatches, those
+that build asks for and no option gives."""
 
 _EPILOG = """\
 examples
   functorch-port plan train.py:build --topology v5e:16x16
   functorch-port plan train.py:build --topology v5e:16x16 --mesh fsdp=64,tp=4 --batch 512 --dtype bf16
+  functorch-port plan train.py:build --topology v5e:8x8 --mesh fsdp,tp --sweep 12 --html plan.html
   functorch-port plan train.py:build --topology cpu:8       virtual devices: quick, to try a script out
   functorch-port plan train.py:build --topology v5e:4x4 --json plan.json --html plan.html --price 1.2
   functorch-port plan train.py:build --topology h100:16     GPUs, on paper: nothing is compiled for them
@@ -84,6 +91,24 @@ def add_to(commands: Any) -> None:
         "--remat", nargs="?", const="true", metavar="HOW", help="what build gets as remat: True, or the text"
     )
     parser.add_argument(
+        "--microbatches", metavar="N", help="what build gets as microbatches: parts of the batch"
+    )
+    parser.add_argument(
+        "--sweep",
+        nargs="?",
+        const=12,
+        type=_count,
+        metavar="N",
+        help="plan several layouts and rank them; compile N at most (default: 12)",
+    )
+    parser.add_argument(
+        "--suggestions",
+        type=_count_or_none,
+        default=4,
+        metavar="N",
+        help="if it does not fit, compile N other options at most; 0: none (default: 4)",
+    )
+    parser.add_argument(
         "--tokens",
         type=int,
         metavar="N",
@@ -99,8 +124,18 @@ def add_to(commands: Any) -> None:
         type=_seconds,
         default=1800.0,
         metavar="S",
-        help="give up after so many seconds; 0: never (default: 1800)",
+        help="give up a plan after so many seconds; 0: never (default: 1800)",
     )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"a number of compilations is at least 1, got {text}")
+    return int(text)
+
+
+def _count_or_none(text: str) -> int:
+    return 0 if text == "0" else _count(text)
 
 
 def _seconds(text: str) -> float:
@@ -112,7 +147,7 @@ def _seconds(text: str) -> float:
 
 def main(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
-    given = {name: getattr(options, name) for name in ("mesh", "batch", "dtype", "remat")}
+    given = {name: getattr(options, name) for name in ("mesh", "batch", "dtype", "remat", "microbatches")}
     question = worker.Question(
         options.script, options.topology, {name: text for name, text in given.items() if text is not None},
         options.tokens, options.price,
@@ -120,33 +155,67 @@ def main(options: argparse.Namespace) -> int:
     files = {"--json": None if options.json == "-" else options.json, "--html": options.html}
     for option, path in files.items():
         if path and (os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
-            print(
-                f"functorch-port plan: {option} {path}: there is no folder for such a file", file=sys.stderr
-            )
-            return 2
+            return _failed(f"{option} {path}: there is no folder for such a file")
+    look = _swept if options.sweep else _planned
     try:
         with _progress(options.topology) as tell:
-            text = worker.run(question, tell, options.time_limit or None)
-    except worker.Failed as error:
-        print(f"functorch-port plan: {error}", file=sys.stderr)
-        return 2
+            found, interrupted = look(question, options, tell)
+    except (worker.Failed, ValueError) as error:
+        return _failed(str(error))
     except KeyboardInterrupt:
-        print("functorch-port plan: interrupted", file=sys.stderr)
+        _failed("interrupted")
         return 130
-    found = Plan.from_json(text)
     for option, path in files.items():
         try:
             if path:
                 _write(path, found.to_json() if option == "--json" else found.to_html())
         except OSError as error:
-            print(f"functorch-port plan: {path} cannot be written: {error.strerror}", file=sys.stderr)
             _show(found)
-            return 2
+            return _failed(f"{path} cannot be written: {error.strerror}")
     if options.json == "-":
         print(found.to_json())
     else:
         _show(found)
-    return 1 if found.fits is False else 0
+    return 130 if interrupted else 1 if found.fits is False else 0
+
+
+def _failed(why: str) -> int:
+    print(f"functorch-port plan: {why}", file=sys.stderr)
+    return 2
+
+
+def _planned(question: worker.Question, options: argparse.Namespace, tell: trying.Tell) -> tuple[Plan, bool]:
+    """The plan, and if it does not fit what other options lead to; and whether it was interrupted."""
+    limit = options.time_limit or None
+    found = Plan.from_json(worker.run(question, tell, limit))
+    if found.fits is not False or not options.suggestions:
+        return found, False
+    try:
+        takes = worker.takes(question, tell, limit)
+        for one in trying.tried(question, takes, found, options.suggestions, tell, limit):
+            found.tried.append(asdict(one))
+    except KeyboardInterrupt:
+        return found, True
+    absent = [name for name in ("remat", "microbatches") if name not in takes]
+    if absent:
+        found.notes.append(
+            f"The function does not ask for {' and '.join(absent)}: if it does, plan tries that, too."
+        )
+    return found, False
+
+
+def _swept(question: worker.Question, options: argparse.Namespace, tell: trying.Tell) -> tuple[Plan, bool]:
+    """The plan of the best layout, with the ranking; and whether it was interrupted."""
+    limit = options.time_limit or None
+    takes = worker.takes(question, tell, limit)
+    ranking, best = trying.swept(question, takes, options.sweep, tell, limit)
+    if best is None and ranking.interrupted:
+        raise KeyboardInterrupt
+    if best is None:
+        lines = [f"  {name}: {problem}" for name, *_, problem in layouts(ranking)]
+        raise worker.Failed("\n".join(["none of the layouts could be planned", *lines]))
+    best.sweep = ranking.to_dict()
+    return best, ranking.interrupted
 
 
 def _write(path: str, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from .._base.units import nbytes
 from . import rows
 from .places import PHASES
-from .sweep import Sweep, layouts, picture
+from .sweep import Sweep, helps, layouts, picture, summary
 
 __all__ = ["page"]
 
@@ -61,14 +61,14 @@ def page(report: Mapping[str, Any]) -> str:
             bytes of a device; ``causes``, dicts with ``name``, ``bytes`` and ``largest``, whose items have ``name``,
             ``module``, ``shape`` and ``bytes``; ``modules``, bytes by module and cause; ``analysis``, see
             `Analysis.to_dict`; ``problem``, a sentence, and ``notes``, several; ``versions`` by name; ``sweep``, see
-            `Sweep.to_dict`. All may be absent.
+            `Sweep.to_dict`; ``tried``, outcomes of other options. All may be absent.
 
     Example:
         >>> page({"topology": "v5e:4x4"}).startswith("<!doctype html>")
         True
     """
     title = f"Plan for {report.get('topology', 'a step')}"
-    parts = (_head, _sweep, _memory, _largest, _limits, _modules, _communication, _sentences, _foot)
+    parts = (_head, _helps, _sweep, _memory, _largest, _limits, _modules, _communication, _sentences, _foot)
     body = "\n".join(filter(None, (part(report) for part in parts)))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -103,13 +103,18 @@ def _sweep(report: Mapping[str, Any]) -> str:
         return ""
     found = Sweep.from_dict(report["sweep"])
     lines = [(_both(name, problem), memory, time) for name, memory, time, problem in layouts(found)]
-    words = f"{len(found.ranked)} of {len(lines)} fit; {len(found.implied)} need not be planned"
-    words += f", {len(found.left)} were left out." if found.left else "."
     drawn = (
         picture(found, report.get("hbm")) if any(one.needs and one.waiting for one in found.ranked) else ""
     )
-    table = _table(("layout, the fastest first", "#memory", "#step"), lines)
-    return _section("Layouts", f'<p class="quiet">{escape(words)}</p>{drawn}{table}')
+    table = _table(("layout, the best first", "#memory", "#step"), lines)
+    return _section("Layouts", f'<p class="quiet">{escape(summary(found))}</p>{drawn}{table}')
+
+
+def _helps(report: Mapping[str, Any]) -> str:
+    lines = [(_both(name, problem), memory, time) for name, memory, time, problem in helps(report)]
+    if not lines:
+        return ""
+    return _section("What was tried against that", _table(("with", "#memory", "#step"), lines))
 
 
 def _memory(report: Mapping[str, Any]) -> str:

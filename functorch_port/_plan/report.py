@@ -9,6 +9,7 @@ from typing import Any
 from .._base.units import nbytes
 from . import rows
 from .page import page
+from .sweep import Sweep, helps, layouts, summary
 from .tables import tables
 
 __all__ = ["ACTIVATIONS", "CAUSES", "Cause", "Plan", "Value"]
@@ -88,6 +89,8 @@ class Plan:
         versions: of what made this.
         cached: whether the compiler's part was read from the disk.
         analysis: what a step computes and communicates; None if that was not analysed.
+        sweep: the layouts among which this one was found, see `Sweep.to_dict`; None without a sweep.
+        tried: outcomes with other options, of a step that does not fit.
     """
 
     topology: str
@@ -108,6 +111,8 @@ class Plan:
     versions: dict[str, str] = field(default_factory=dict)
     cached: bool = False
     analysis: dict[str, Any] | None = None
+    sweep: dict[str, Any] | None = None
+    tried: list[dict[str, Any]] = field(default_factory=list)
 
     def bytes_of(self, cause: str) -> int:
         """Bytes of one device that a cause takes."""
@@ -179,8 +184,25 @@ class Plan:
         if self.hosts:
             lines += ["", f"  in the hosts' memory, for each device: {nbytes(self.hosts)}"]
         lines += ["", *([self.problem, ""] if self.problem else []), *(f"  {note}" for note in notes)]
+        lines += self._others(report)
         lines.append(f"  {self._work()}")
         return "\n".join(lines)
+
+    def _others(self, report: dict[str, Any]) -> list[str]:
+        """What other options and layouts lead to."""
+        lines: list[str] = []
+        if self.tried:
+            lines += ["", "  what was tried against that", *map(_aligned, helps(report)), ""]
+        if self.sweep is not None:
+            found = Sweep.from_dict(self.sweep)
+            lines += [
+                "",
+                "  layouts, the best first",
+                *map(_aligned, layouts(found)),
+                f"  {summary(found)}",
+                "",
+            ]
+        return lines
 
     def _work(self) -> str:
         took = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in self.seconds.items())
@@ -207,6 +229,11 @@ def _largest(cause: Cause) -> str:
         return ""
     first = cause.largest[0]
     return f"{_short(first.name)} {first.shape} {nbytes(first.bytes, 1)}"
+
+
+def _aligned(row: tuple[str, str, str, str]) -> str:
+    name, memory, time, problem = row
+    return f"  {name:<{_WIDTH}} {memory:>11}  {time:<20} {problem}".rstrip()
 
 
 def _short(name: str) -> str:

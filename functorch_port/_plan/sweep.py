@@ -15,7 +15,8 @@ from .._base.units import nbytes
 from .rows import in_seconds
 
 __all__ = [
-    "Candidate", "Outcome", "Sweep", "candidates", "frontier", "layouts", "meshes", "outcome", "picture", "sweep",
+    "Candidate", "Outcome", "Sweep", "candidates", "frontier", "helps", "layouts", "meshes", "outcome",
+    "picture", "summary", "sweep",
 ]  # fmt: skip
 
 
@@ -27,19 +28,28 @@ class Candidate:
         mesh: sizes of the axes.
         remat: whether activations are computed again in the backward pass.
         microbatches: in how many parts the batch is computed, one after the other.
+        change: what is other than in a plan that is known, in the words of the command line, in place of all this.
     """
 
-    mesh: tuple[tuple[str, int], ...]
+    mesh: tuple[tuple[str, int], ...] = ()
     remat: bool = False
     microbatches: int = 1
+    change: str = ""
 
     @property
     def name(self) -> str:
         """For people."""
+        if self.change:
+            return self.change
         parts = [f"{name}={size}" for name, size in self.mesh]
         parts += ["remat"] * self.remat
         parts += [f"{self.microbatches} microbatches"] * (self.microbatches > 1)
-        return " ".join(parts)
+        return " ".join(parts) or "as it is"
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Candidate:
+        """What `dataclasses.asdict` gave, also after JSON."""
+        return cls(**{**found, "mesh": tuple((name, size) for name, size in found["mesh"])})
 
 
 @dataclass(frozen=True)
@@ -49,17 +59,24 @@ class Outcome:
     Attributes:
         candidate: that was planned.
         needs: bytes of a device; None if it could not be planned.
-        fits: whether a device has them.
+        fits: whether a device has them; None if that is not known, as of virtual devices.
         seconds, waiting: of a step, see `Roofline`; None if they are not known.
         problem: why it does not fit or could not be planned.
+        compiled: whether that took a compilation: it was not known, and got so far.
     """
 
     candidate: Candidate
     needs: int | None
-    fits: bool
+    fits: bool | None
     seconds: float | None
     waiting: float | None
     problem: str = ""
+    compiled: bool = True
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Outcome:
+        """What `dataclasses.asdict` gave, also after JSON."""
+        return cls(**{**found, "candidate": Candidate.from_dict(found["candidate"])})
 
 
 @dataclass(frozen=True)
@@ -67,16 +84,19 @@ class Sweep:
     """Candidates that were planned, and others.
 
     Attributes:
-        ranked: those that fit, the fastest first, by the time in which communication overlaps with nothing.
+        ranked: those that fit, or of which that is not known; the fastest first, by the time in which communication
+            overlaps with nothing, or the smallest.
         failed: those that do not fit or could not be planned.
         implied: those that need not be planned, with the reason.
-        left: those for which the budget did not suffice.
+        left: those that were not planned: the budget was used up, or it was interrupted.
+        interrupted: whether it was.
     """
 
     ranked: list[Outcome]
     failed: list[Outcome]
     implied: list[tuple[Candidate, str]]
     left: list[Candidate]
+    interrupted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The same for JSON."""
@@ -85,13 +105,12 @@ class Sweep:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Sweep:
         """What `to_dict` gave, also after JSON."""
-        way = lambda one: Candidate(**{**one, "mesh": tuple((name, size) for name, size in one["mesh"])})
-        outcome = lambda one: Outcome(**{**one, "candidate": way(one["candidate"])})
         return cls(
-            [outcome(one) for one in found["ranked"]],
-            [outcome(one) for one in found["failed"]],
-            [(way(one), why) for one, why in found["implied"]],
-            [way(one) for one in found["left"]],
+            [Outcome.from_dict(one) for one in found["ranked"]],
+            [Outcome.from_dict(one) for one in found["failed"]],
+            [(Candidate.from_dict(one), why) for one, why in found["implied"]],
+            [Candidate.from_dict(one) for one in found["left"]],
+            found["interrupted"],
         )
 
 
@@ -126,15 +145,17 @@ def candidates(
     remats: Sequence[bool] = (False, True),
     microbatches: Sequence[int] = (1,),
 ) -> list[Candidate]:
-    """All of these, in the order in which they are worth planning: of each mesh the one that computes least, then the
-    next of each.
+    """All of these, in the order in which they are worth planning: of each mesh the ones in one part, with remat first,
+    of which it depends whether anything fits; then those in more parts.
 
     Args:
         shapes: of the meshes, the most promising first; see `meshes`.
         remats: whether to compute activations again.
         microbatches: numbers of parts.
     """
-    ways = sorted({(remat, parts) for remat in remats for parts in microbatches})
+    ways = sorted(
+        {(remat, parts) for remat in remats for parts in microbatches}, key=lambda way: (way[1], not way[0])
+    )
     shapes = list(shapes)
     return [Candidate(tuple(shape.items()), *way) for way in ways for shape in shapes]
 
@@ -147,9 +168,8 @@ def sweep(some: Iterable[Candidate], plan: Callable[[Candidate], Outcome], budge
 
     Args:
         some: see `candidates`.
-        plan: says what a candidate needs; an exception of it that is a `ValueError` or a `NotImplementedError` is an
-            outcome, too.
-        budget: of calls of it.
+        plan: says what a candidate needs. `KeyboardInterrupt` ends the sweep with what there is.
+        budget: of outcomes that took a compilation.
 
     Raises:
         ValueError: the budget is less than 1.
@@ -159,16 +179,21 @@ def sweep(some: Iterable[Candidate], plan: Callable[[Candidate], Outcome], budge
     done: list[Outcome] = []
     implied: list[tuple[Candidate, str]] = []
     left: list[Candidate] = []
+    interrupted = False
     for candidate in some:
         reason = next(filter(None, (_follows(candidate, outcome) for outcome in done)), None)
         if reason is not None:
             implied.append((candidate, reason))
-        elif len(done) < budget:
-            done.append(_outcome(candidate, plan))
-        else:
+        elif interrupted or sum(one.compiled for one in done) >= budget:
             left.append(candidate)
-    ranked = sorted((one for one in done if one.fits), key=_speed)
-    return Sweep(ranked, [one for one in done if not one.fits], implied, left)
+        else:
+            try:
+                done.append(plan(candidate))
+            except KeyboardInterrupt:
+                interrupted = True
+                left.append(candidate)
+    ranked = sorted((one for one in done if one.fits is not False), key=_speed)
+    return Sweep(ranked, [one for one in done if one.fits is False], implied, left, interrupted)
 
 
 def _speed(one: Outcome) -> tuple[float, float, int]:
@@ -177,13 +202,6 @@ def _speed(one: Outcome) -> tuple[float, float, int]:
         unknown if one.waiting is None else one.waiting, unknown if one.seconds is None else one.seconds,
         one.needs or 0,
     )  # fmt: skip
-
-
-def _outcome(candidate: Candidate, plan: Callable[[Candidate], Outcome]) -> Outcome:
-    try:
-        return plan(candidate)
-    except (ValueError, NotImplementedError) as error:
-        return Outcome(candidate, None, False, None, None, str(error))
 
 
 def _follows(candidate: Candidate, known: Outcome) -> str | None:
@@ -195,32 +213,54 @@ def _follows(candidate: Candidate, known: Outcome) -> str | None:
     keeps = candidate.remat <= other.remat and candidate.microbatches <= other.microbatches
     if known.fits and saves:
         return f"{other.name} fits and computes no more"
-    return f"{other.name} does not fit and keeps no more" if not known.fits and keeps else None
+    return f"{other.name} does not fit and keeps no more" if known.fits is False and keeps else None
 
 
 def outcome(candidate: Candidate, report: Mapping[str, Any]) -> Outcome:
-    """The outcome in the report of a plan, see `page.page`; where it is not known whether it fits, it does."""
+    """The outcome in the report of a plan, see `page.page`."""
     analysis = report.get("analysis")
     limit = analysis["roofline"] if analysis else {"seconds": None, "waiting": None}
     return Outcome(
-        candidate, report.get("needs"), report.get("fits") is not False, limit["seconds"], limit["waiting"],
-        report.get("problem") or "",
+        candidate, report.get("needs"), report.get("fits"), limit["seconds"], limit["waiting"],
+        report.get("problem") or "", not report.get("cached"),
     )  # fmt: skip
 
 
 def layouts(found: Sweep) -> list[tuple[str, str, str, str]]:
     """Rows of a table, those that fit and then the others: name, memory, time, problem."""
     return [
-        (
-            f"{number}. {one.candidate.name}",
-            "" if one.needs is None else nbytes(one.needs),
-            ""
-            if one.seconds is None or one.waiting is None
-            else f"{in_seconds(one.seconds)} to {in_seconds(one.waiting)}",
-            one.problem,
-        )
-        for number, one in enumerate((*found.ranked, *found.failed), 1)
+        (f"{k}. {one.candidate.name}", *_cells(one))
+        for k, one in enumerate((*found.ranked, *found.failed), 1)
     ]
+
+
+def helps(report: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Rows of a table of what was tried where a step does not fit: the options, memory, time, and what that means."""
+    found = [Outcome.from_dict(one) for one in report.get("tried", ())]
+    return [(one.candidate.name, *_cells(one, "it fits" if one.fits else "")) for one in found]
+
+
+def _cells(one: Outcome, good: str = "") -> tuple[str, str, str]:
+    """Memory, time and problem; the time of what does not fit says nothing."""
+    if one.needs is None:
+        return "", "", one.problem.split("\n")[0]
+    if one.fits is False:
+        return nbytes(one.needs), "", "does not fit"
+    known = one.seconds is not None and one.waiting is not None
+    times = f"{in_seconds(one.seconds or 0)} to {in_seconds(one.waiting or 0)}" if known else ""
+    return nbytes(one.needs), times, good
+
+
+def summary(found: Sweep) -> str:
+    """How many layouts there are, in a sentence."""
+    count = len(found.ranked) + len(found.failed)
+    known = all(one.fits is not None for one in found.ranked)
+    words = f"{len(found.ranked)} of {count} layouts fit" if known else f"{count} layouts were planned"
+    words += f"; {len(found.implied)} need not be planned" if found.implied else ""
+    if not found.left:
+        return f"{words}."
+    why = "it was interrupted" if found.interrupted else "--sweep N plans more"
+    return f"{words}, {len(found.left)} were not: {why}."
 
 
 def frontier(outcomes: Iterable[Outcome]) -> list[Outcome]:

@@ -10,7 +10,7 @@ from .._base.optional import optional
 from .._base.units import nbytes
 from . import rows
 from .places import PHASES
-from .sweep import Sweep, layouts
+from .sweep import Sweep, helps, layouts, summary
 
 __all__ = ["tables"]
 
@@ -31,6 +31,7 @@ def tables(report: Mapping[str, Any]) -> list[Any]:
         made
         for make in (
             _facts,
+            _helps,
             _layouts,
             _causes,
             _largest,
@@ -76,8 +77,20 @@ def _facts(report: Mapping[str, Any]) -> Any:
 def _layouts(report: Mapping[str, Any]) -> Any:
     if not report.get("sweep"):
         return None
-    table = _table("Layouts, the fastest first", "layout", "memory", "step", "problem")
-    for row in layouts(Sweep.from_dict(report["sweep"])):
+    found = Sweep.from_dict(report["sweep"])
+    table = _table("Layouts, the best first", "layout", "memory", "step", "problem")
+    table.caption, table.caption_justify = summary(found), "left"
+    for row in layouts(found):
+        table.add_row(*map(_plain, row))
+    return table
+
+
+def _helps(report: Mapping[str, Any]) -> Any:
+    found = helps(report)
+    if not found:
+        return None
+    table = _table("What was tried against that", "with", "memory", "step", "")
+    for row in found:
         table.add_row(*map(_plain, row))
     return table
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from .topology import SETTINGS, virtual_devices
 
-__all__ = ["Failed", "Question", "run"]
+__all__ = ["Failed", "Question", "run", "takes"]
 
 
 class Question(NamedTuple):
@@ -29,9 +29,10 @@ class Question(NamedTuple):
     Attributes:
         script: a file, and the name of a function in it: ``train.py:build``.
         topology: the devices.
-        options: what the function is given by name, as text: mesh, batch, dtype, remat.
+        options: what the function is given by name, as text: mesh, batch, dtype, remat, microbatches.
         tokens: of a step, for rates; None: those of the first argument.
         price: of a chip for an hour.
+        asks: "plan", or "takes": which options the function asks for.
     """
 
     script: str
@@ -39,10 +40,16 @@ class Question(NamedTuple):
     options: dict[str, str]
     tokens: int | None = None
     price: float | None = None
+    asks: str = "plan"
 
 
 class Failed(Exception):
     """There is no plan; the text says why."""
+
+
+def takes(question: Question, tell: Callable[[str], None], seconds: float | None = None) -> list[str]:
+    """The options that the function asks for; see `run`."""
+    return list(json.loads(run(question._replace(asks="takes"), tell, seconds)))
 
 
 def run(question: Question, tell: Callable[[str], None], seconds: float | None = None) -> str:

@@ -17,9 +17,10 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import functorch_port as ft
-from functorch_port._plan import worker
+from functorch_port._plan import trying, worker
 from functorch_port._plan.lowering import lowered
 from functorch_port._plan.report import Cause, Plan, Value
+from functorch_port._plan.sweep import Sweep
 from functorch_port._plan.topology import devices_of
 from functorch_port._plan.worker import Failed
 from functorch_port.distributed import described_mesh
@@ -56,7 +57,7 @@ def build(mesh, batch=8, dtype=torch.float32, remat=False, width=64):
     return step, [x]
 
 def large(mesh):
-    return build(mesh, 1 << 16, width=1 << 14)
+    return build(mesh, 1 << 16, width=1 << 15)
 
 def reads(mesh):
     step, args = build(mesh)
@@ -200,6 +201,77 @@ def test_out_of_time_everything_has_ended(script: Path, monkeypatch: Any) -> Non
         assert not is_running(pid)
 
 
+def test_a_sweep_is_ranked_within_a_budget_and_known_answers_are_free(script: Path) -> None:
+    options = (
+        "train_here.py:build --topology cpu:2 --batch 64 --mesh fsdp,tp --html s.html --json s.json".split()
+    )
+    first = planned(script, *options, "--remat", "dots", "--sweep", "1")
+    assert first.returncode == 0, first.stderr
+    one = Plan.from_json((script.parent / "s.json").read_text())
+    assert one.sweep is not None and len(one.sweep["ranked"]) == len(one.sweep["left"]) == 1
+    assert "1 layouts were planned, 1 were not: --sweep N plans more" in first.stdout
+    again = planned(script, *options, "--sweep")
+    assert again.returncode == 0, again.stderr
+    best = Plan.from_json((script.parent / "s.json").read_text())
+    found = Sweep.from_dict(best.sweep or {})
+    sizes = [one.needs for one in found.ranked]
+    assert (
+        [one.compiled for one in found.ranked].count(True) == 1 and sizes == sorted(sizes) and len(sizes) == 2
+    )
+    assert {one.candidate.mesh for one in found.ranked} == {
+        (("fsdp", 2), ("tp", 1)),
+        (("fsdp", 1), ("tp", 2)),
+    }
+    assert best.needs == sizes[0] and dict(found.ranked[0].candidate.mesh) == best.mesh
+    assert [one.problem for one in found.failed] == 2 * [
+        "AssertionError"
+    ]  # by the script, which wants no remat=True
+    assert "Layouts" in (script.parent / "s.html").read_text() and "1. fsdp=" in again.stdout
+
+
+def test_what_a_sweep_varies(script: Path) -> None:
+    asked = lambda **options: worker.Question("f.py", "v5e:4x4", options)
+    everything = ["mesh", "batch", "dtype", "remat", "microbatches"]
+    some = trying.space(asked(mesh="fsdp,tp"), everything)
+    assert len(some) == 5 * 2 * 4 and some[0].mesh == (("fsdp", 16), ("tp", 1)) and some[0].remat
+    some = trying.space(asked(mesh="dp=2,fsdp,tp=2", remat="false"), everything)
+    assert {one.mesh for one in some} == {(("dp", 2), ("fsdp", 4), ("tp", 2))} and len(some) == 4
+    assert [one.name for one in trying.space(asked(), ["remat"])] == ["remat", "as it is"]
+    for options, takes, said in (
+        ({"mesh": "fsdp=16"}, ["mesh"], "nothing to vary: .* It asks for mesh"),
+        ({}, [], "It asks for nothing"),
+        ({"mesh": "fsdp=3,tp"}, ["mesh"], "the mesh fsdp=3,tp cannot have the 16 devices of v5e:4x4"),
+        ({"mesh": "fsdp=8"}, ["mesh", "remat"], "the mesh fsdp=8 cannot have the 16"),
+        ({"mesh": "fsdp,fsdp"}, ["mesh"], "is like fsdp,tp or dp=2,fsdp,tp; got 'fsdp,fsdp'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            trying.space(asked(**options), takes)
+    assert worker.takes(worker.Question(f"{script}:build", "cpu:1", {}), lambda phase: None) == everything[:4]
+    refused = planned(script, "train_here.py:build", "--topology", "cpu:1", "--sweep", "0")
+    assert refused.returncode == 2 and "a number of compilations is at least 1, got 0" in refused.stderr
+
+
+def test_what_is_tried_where_a_step_does_not_fit() -> None:
+    question = worker.Question("f.py", "v5e:4x4", {"mesh": "fsdp=8,tp=2"})
+    everything = ["mesh", "batch", "dtype", "remat", "microbatches"]
+    found = dict(trying.changes(question, everything, {"fsdp": 8, "tp": 2}))
+    assert [*found] == [
+        "--remat true",
+        "--dtype bf16",
+        "--microbatches 4",
+        "--remat true --microbatches 4",
+        "--remat true --mesh fsdp=4,tp=4",
+        "--remat true --mesh fsdp=16,tp=1",
+        "--topology v5e:4x8 --remat true --mesh fsdp=16,tp=2",
+    ]
+    last = found["--topology v5e:4x8 --remat true --mesh fsdp=16,tp=2"]
+    assert last.topology == "v5e:4x8" and last.options == {"mesh": "fsdp=16,tp=2", "remat": "true"}
+    given = question._replace(
+        options={"remat": "true", "dtype": "bf16", "microbatches": "2"}, topology="v5e:16x16"
+    )
+    assert [*dict(trying.changes(given, everything, {"fsdp": 256}))] == ["--microbatches 8"]
+
+
 def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -253,8 +325,10 @@ def test_a_pod_that_is_not_here(script: Path) -> None:
     held = compiler["arguments"] + compiler["outputs"] - compiler["reused in place"]
     assert sum(cause.bytes for cause in found.causes) == found.needs == held + compiler["temporary"]
     assert found.fits and found.hbm == int(15.75 * 2**30) and found.device == "TPU v5 lite"
-    large = planned(script, "train_here.py:large", "--topology", "v5e:2x2")
+    large = planned(script, "train_here.py:large", "--topology", "v5e:2x2", "--suggestions", "1")
     assert large.returncode == 1, large.stderr
+    assert re.search(r"--topology v5e:2x4 --mesh fsdp=8 +[\d.]+ GiB +does not fit", large.stdout)
+    assert "does not ask for remat and microbatches: if it does, plan tries that, too" in large.stdout
     assert "DOES NOT FIT" in large.stdout and "The compiler gave up: Ran out of memory on HBM" in large.stdout
     assert re.search(
         r"Most is (temporary|activations saved|optimizer state), [\d.]+ GiB: net/[012] [\d.]+ GiB",

@@ -19,6 +19,7 @@ from functorch_port._plan.sweep import (
     meshes,
     outcome,
     picture,
+    summary,
     sweep,
 )  # fmt: skip
 from functorch_port._plan.tables import tables
@@ -44,7 +45,7 @@ def test_meshes() -> None:
 
 def test_what_follows_is_not_planned_and_the_ranking_is_that_of_all() -> None:
     some = candidates(MESHES, microbatches=(1, 2, 4))
-    assert len(some) == len(set(some)) == 18 and some[0] == Candidate((("fsdp", 16), ("tp", 1)))
+    assert len(some) == len(set(some)) == 18 and some[0] == Candidate((("fsdp", 16), ("tp", 1)), True)
     calls: list[Candidate] = []
     found = sweep(some, lambda one: calls.append(one) or model(one), budget=18)
     assert len(calls) < 10 and not found.left
@@ -67,18 +68,32 @@ def test_the_budget_is_kept_and_what_is_left_is_told() -> None:
         sweep(some, model, budget=0)
 
 
-def test_errors_of_one_do_not_end_the_others() -> None:
-    def refusing(one: Candidate) -> Outcome:
-        if dict(one.mesh)["tp"] == 2:
-            raise ValueError("heads: 5 cannot be split by 2")
-        if one.remat:
-            raise NotImplementedError("no remat here")
+def test_what_took_no_compilation_is_free_and_an_interruption_ends_it() -> None:
+    free = lambda one: Outcome(one, None, False, None, None, "heads: 5 cannot be split by 2", compiled=False)
+    some = candidates(MESHES)
+    found = sweep(some, lambda one: free(one) if dict(one.mesh)["tp"] == 2 else model(one), budget=2)
+    assert sum(one.compiled for one in (*found.ranked, *found.failed)) == 2
+    assert [one.problem for one in found.failed].count("heads: 5 cannot be split by 2") >= 1
+
+    def stopped(one: Candidate) -> Outcome:
+        if one == some[1]:
+            raise KeyboardInterrupt
         return model(one)
 
-    found = sweep(candidates(MESHES), refusing)
-    assert {one.problem for one in found.failed} == {"heads: 5 cannot be split by 2", "no remat here", ""}
-    with pytest.raises(KeyError):
-        sweep(candidates(MESHES), lambda one: {}[one])
+    found = sweep(some, stopped)
+    assert found.interrupted and found.left[0] == some[1] and "interrupted" in summary(found)
+    assert [one.candidate for one in (*found.ranked, *found.failed)] == some[:1]
+
+
+def test_what_is_not_known_to_fit_implies_nothing() -> None:
+    found = sweep(candidates(MESHES), lambda one: Outcome(one, model(one).needs, None, None, None))
+    assert (
+        not found.implied
+        and len(found.ranked) == len(candidates(MESHES))
+        and "6 layouts were" in summary(found)
+    )
+    sizes = [one.needs for one in found.ranked]
+    assert sizes == sorted(sizes)
 
 
 def test_a_report_is_an_outcome() -> None:
@@ -86,7 +101,7 @@ def test_a_report_is_an_outcome() -> None:
     limit = {"seconds": 0.5, "waiting": 1.0}
     report = {"needs": 5, "fits": False, "problem": "too much", "analysis": {"roofline": limit}}
     assert outcome(one, report) == Outcome(one, 5, False, 0.5, 1.0, "too much")
-    assert outcome(one, {"needs": 5}) == Outcome(one, 5, True, None, None)
+    assert outcome(one, {"needs": 5}) == Outcome(one, 5, None, None, None)
 
 
 def test_frontier_and_picture() -> None:
