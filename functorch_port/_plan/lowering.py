@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from .._array.offloaded import is_on_hosts
 from .._array.placed import sharding_of
-from .._base import alive, meshes
+from .._base import alive, contexts, meshes
 from .._tensor import tree
 from .._tensor.tensor import Tensor
 from .._trace.compiled import Compiled, compile, compiled_of
@@ -122,7 +122,11 @@ def lowered(
     on = _mesh(compiled, args, mesh, topology)
     tell("tracing")
     where = device_of(on.devices.flat[0])
-    with _keys_of(on.devices.flat[0].platform), compiled.described(tuple(args), kwargs, where) as traced:
+    with (
+        _keys_of(where.type),
+        contexts.state.having(platform=where.type),
+        compiled.described(tuple(args), kwargs, where) as traced,
+    ):
         executable = traced.program.executable
         everywhere = NamedSharding(on, PartitionSpec())
         known = _known(compiled, traced)

@@ -45,15 +45,15 @@ class Kernel:
     batch: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
 
-    def over(
-        self, mesh: Any, axes: tuple[str, ...], query: tuple[int, ...], key: tuple[int, ...]
-    ) -> Kernel | None:
-        """The same on a mesh whose ``axes`` split the batch: the others split the heads, if they can."""
+    def over(self, mesh: Any, axes: tuple[str, ...], query: tuple[int, ...]) -> Kernel | None:
+        """The same on a mesh whose ``axes`` split the batch: the others split the heads, if they can. Those of keys and
+        values are repeated before.
+        """
         if len(query) != 4 or query[0] % math.prod(mesh.shape[axis] for axis in axes):
             return None
         others = tuple([axis for axis in mesh.axis_names if axis not in axes and mesh.shape[axis] > 1])
         count = math.prod(mesh.shape[axis] for axis in others)
-        return Kernel(self.platform, mesh, axes, others if query[1] % count == 0 == key[1] % count else ())
+        return Kernel(self.platform, mesh, axes, others if query[1] % count == 0 else ())
 
     def way(self, is_causal: bool, scale: float) -> Callable[[Any, Any, Any], Any]:
         """What computes attention of queries, keys and values, which have as many heads, on the platform."""

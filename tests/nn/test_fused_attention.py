@@ -111,8 +111,8 @@ def test_over_a_mesh():
     """The axes of the batch, and for the heads the others."""
     mesh = jax.sharding.AbstractMesh((2, 4, 1), ("dp", "tp", "one"))
     kernel, shape = Kernel("tpu"), (4, 8, 256, 64)
-    assert kernel.over(mesh, ("dp",), shape, shape) == Kernel("tpu", mesh, ("dp",), ("tp",))
-    assert kernel.over(mesh, ("dp", "tp"), shape, shape) is None  # four rows for eight devices
-    assert kernel.over(mesh, ("dp",), shape, (4, 2, 256, 64)) == Kernel("tpu", mesh, ("dp",), ())
-    assert kernel.over(mesh, (), shape, shape) == Kernel("tpu", mesh, (), ("dp", "tp"))
-    assert kernel.over(mesh, ("dp",), shape[1:], shape[1:]) is None
+    assert kernel.over(mesh, ("dp",), shape) == Kernel("tpu", mesh, ("dp",), ("tp",))
+    assert kernel.over(mesh, ("dp", "tp"), shape) is None  # four rows for eight devices
+    assert kernel.over(mesh, ("dp",), (4, 2, 256, 64)) == Kernel("tpu", mesh, ("dp",), ())
+    assert kernel.over(mesh, (), shape) == Kernel("tpu", mesh, (), ("dp", "tp"))
+    assert kernel.over(mesh, ("dp",), shape[1:]) is None

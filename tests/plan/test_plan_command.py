@@ -24,8 +24,11 @@ from functorch_port._plan.sweep import Sweep
 from functorch_port._plan.topology import devices_of
 from functorch_port._plan.worker import Failed
 from functorch_port.distributed import described_mesh
+from functorch_port.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from functorch_port.distributed.sharding import constrain, shard
+from functorch_port.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
+F = ft.nn.functional
 ROOT = Path(__file__).parents[2]
 TPU = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="the TPU compiler")
 
@@ -334,6 +337,37 @@ def test_a_pod_that_is_not_here(script: Path) -> None:
         r"Most is (temporary|activations saved|optimizer state), [\d.]+ GiB: net/[012] [\d.]+ GiB",
         large.stdout,
     )
+
+
+class Attention(ft.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (ft.nn.Linear(256, n, bias=False) for n in (512, 128, 128))
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = (f(x).unflatten(-1, (-1, 64)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+
+@TPU
+@pytest.mark.slow
+@pytest.mark.parametrize("tensor", [1, 4])
+def test_attention_is_the_kernel_also_where_heads_are_split(tensor: int) -> None:
+    """Eight heads of queries and two of keys, over four devices."""
+    mesh = described_mesh("v5e:2x4", {"fsdp": 8 // tensor, "tp": tensor})
+    with ft.device("meta"):
+        net, x = Attention(), ft.zeros(8, 256, 256, dtype=ft.bfloat16)
+    parallelize_module(net, mesh["tp"], {name: ColwiseParallel() for name in "qkv"})
+    fully_shard(net, mesh=mesh["fsdp"], mp_policy=MixedPrecisionPolicy(param_dtype=ft.bfloat16))
+    shard(x, P("fsdp"), mesh)
+
+    def step(x: Any) -> Any:
+        net(x).float().sum().backward()
+
+    text = lowered(ft.compile(step), [x], {}, None, mesh).program.as_text()
+    part = f"tensor<{tensor}x{8 // tensor}x256x64xbf16>"  # rows and heads of a device
+    kernels = [line for line in text.splitlines() if "@tpu_custom_call" in line]
+    assert kernels and all(part in line for line in kernels)
 
 
 @TPU

@@ -123,7 +123,7 @@ def _kernel(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, enable_g
     # XLA splits no kernel over devices: it must be known how the batch is split
     is_mapped = tracing.overlay and tracing.overlay.transforms and not tracing.overlay.is_reverse
     split = contexts.state.split
-    return None if split is None or is_mapped else found.over(*split, *shapes[:2])
+    return None if split is None or is_mapped else found.over(*split, shapes[0])
 
 
 def _is_several(*tensors: Tensor) -> bool:
