@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from functorch_port._plan import hlo
 from functorch_port._plan.collectives import Collective, collectives
+from functorch_port._plan.texts import compiled_with_text
 
 WIDTH, LAYERS = 512, 3
 
@@ -27,7 +28,7 @@ def text(mesh: Mesh, f: Callable[..., Any], *args: tuple[tuple[int, ...], P]) ->
     given = [
         jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec)) for shape, spec in args
     ]
-    return jax.jit(f).lower(*given).compile().as_text()
+    return compiled_with_text(jax.jit(f).lower(*given), mesh.devices.flat[0].platform)[1]
 
 
 def found(mesh: Mesh, f: Callable[..., Any], *args: tuple[tuple[int, ...], P]) -> list[Collective]:

@@ -15,7 +15,7 @@ __all__ = ["key_of", "look", "put", "versions"]
 
 _KIND = "plan"
 #: to be raised where `Plan` or what is told in it changes
-_FORMAT = 7
+_FORMAT = 9
 #: so many answers are kept, the latest
 _MOST = 200
 

@@ -158,7 +158,7 @@ def _collective(
 def _place(program: Program, computation: str, instruction: Instruction, kind: str) -> str:
     """Its stack of names. One without a module has those of what takes the result, or of what makes the operands."""
     body, near = program.computations[computation], [instruction]
-    own = of_hlo(instruction.place)
+    own = of_hlo(instruction.place if "/" in instruction.place else "")  # else it is an argument's
     for _ in range(_FAR):
         for each in near:
             place = of_hlo(each.place)

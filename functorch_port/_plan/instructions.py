@@ -102,5 +102,5 @@ class Instruction:
         """Whether it is a step of a collective that an earlier fusion has begun, as TPUs have them."""
         if self.opcode == "custom-call":
             return '"AsyncCollective' in self.rest
-        begun = re.search(r'"async_collective_fusion_config":\{"flag_start":"(-?\d+)"', self.rest)
+        begun = re.search(r'"async_collective_fusion_config":\{[^}]*"flag_start":"(-?\d+)"', self.rest)
         return begun is not None and begun[1] != "-1"

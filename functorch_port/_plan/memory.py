@@ -22,6 +22,8 @@ _SAME = frozenset({
     "async-done", "async-update", "send-done", "recv-done", "slice-done", "while", "domain",
 })  # fmt: skip
 _WRITES_INTO_FIRST = frozenset({"dynamic-update-slice", "scatter"})
+#: what begins a transfer has its operand among its results, too: at which place
+_KEEPS = {"async-start": 0, "all-gather-start": 0, "collective-permute-start": 0, "copy-start": 1}
 #: parts of names that JAX adds for control flow
 _NOT_MODULES = frozenset({
     "while", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "custom_jvp_call", "custom_vjp_call",
@@ -153,6 +155,8 @@ def _shared(one: Instruction, values: dict[str, Any]) -> dict[int, Any]:
     for out, operand in re.findall(r"\{(\d*)\}: \((\d+)", text.group(1)) if text else ():
         if int(operand) < len(one.operands):
             found[int(out or 0)] = values.get(one.operands[int(operand)])
+    if one.opcode in _KEEPS and len(one.operands) == 1 and len(one.results) > 1:
+        found[_KEEPS[one.opcode]] = values.get(one.operands[0])
     return found
 
 

@@ -45,6 +45,32 @@ def test_values_live_from_their_making_to_their_last_use() -> None:
     ]
 
 
+def test_what_begins_a_transfer_holds_its_operand_and_no_copy_of_it() -> None:
+    text = """\
+HloModule jit_pure, is_scheduled=true
+
+ENTRY %main (x: f32[100]) -> f32[4096] {
+  %x = f32[100]{0} parameter(0)
+  %a = f32[1024]{0} broadcast(%x), dimensions={}
+  %slice.1 = ((f32[1024]{0}), f32[256]{0:T(256)S(1)}, s32[]{:S(2)}) async-start(%a), calls=%slices
+  %slice.2 = ((f32[1024]{0}), f32[256]{0:T(256)S(1)}, s32[]{:S(2)}) async-start(%a), calls=%slices
+  %copy.1 = (f32[1024]{0:T(256)S(1)}, f32[1024]{0}, u32[]{:S(2)}) copy-start(%a)
+  %gather = (f32[1024]{0}, f32[4096]{0}) all-gather-start(%a), dimensions={0}
+  %near.1 = f32[256]{0:T(256)S(1)} async-done(%slice.1)
+  %near.2 = f32[256]{0:T(256)S(1)} async-done(%slice.2)
+  %near.3 = f32[1024]{0:T(256)S(1)} copy-done(%copy.1)
+  %b = f32[1024]{0} custom-call(%near.1, %near.2, %near.3)
+  %whole = f32[4096]{0} all-gather-done(%gather)
+  ROOT %r = f32[4096]{0} custom-call(%whole, %b)
+}
+"""
+    assert [(one.shape, one.nbytes) for one in at_the_peak(text)] == [
+        ("f32[4096]", 16384),
+        ("f32[1024]", 4096),
+        ("f32[1024]", 4096),
+    ]
+
+
 def test_scopes_are_modules() -> None:
     names = {
         "jit(pure)/net/layers/0/up/jvp()/dot_general": "net/layers/0/up",
