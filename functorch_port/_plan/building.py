@@ -70,22 +70,53 @@ def main(write: int) -> None:
     time.sleep(60)  # until it is ended: at its own end it would wait for the compiler's threads
 
 
-def asked_for(question: Question) -> list[str]:
-    """The options that the function of a script asks for.
+def asked_for(question: Question) -> dict[str, str]:
+    """The options that the function of a script asks for, with their defaults as text: "none" without one.
 
     Raises:
-        BadInput: there is no such function.
+        BadInput: there is no such function, or what is given cannot be used with any mesh.
     """
-    build = _build_of(*_named(question))
-    parameters = inspect.signature(build).parameters.values()
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    return [option for option in _OPTIONS if takes_all or any(p.name == option for p in parameters)]
+    parameters = inspect.signature(_called_with(question, varied=True)[0]).parameters
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    defaults = {name: p.default for name, p in parameters.items()}
+    return {name: _as_text(defaults.get(name)) for name in _OPTIONS if takes_all or name in defaults}
+
+
+def _as_text(default: Any) -> str:
+    """A default as the option that gives it."""
+    return "none" if default is inspect.Parameter.empty else str(default).rpartition(".")[2].lower()
 
 
 def _named(question: Question) -> tuple[str, str]:
     """The script and the name of the function."""
     file, colon, name = question.script.rpartition(":")
-    return (file, name) if colon else (question.script, "build")
+    return (file, name or "build") if colon else (question.script, "build")
+
+
+def _called_with(question: Question, varied: bool = False) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The function of a script, and what it is called with.
+
+    Args:
+        question: what is planned.
+        varied: whether sizes of the mesh, remat and microbatches are for a sweep to give.
+
+    Raises:
+        BadInput: that is not possible.
+    """
+    file, name = _named(question)
+    try:
+        count = len(devices_of(question.topology))
+        texts = dict(question.options)
+        if varied and "mesh" in texts:
+            texts["mesh"] = f"all={count}"
+        given = {option: _parsed(option, text, question.topology) for option, text in texts.items()}
+        build = _build_of(file, name)
+        left = {"remat": False, "microbatches": 1} if varied else {}
+        return build, _arguments(build, name, given, left, question.topology)
+    except (BadTopology, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name is not None:
+            raise
+        raise BadInput(str(error)) from None
 
 
 def planned(question: Question, tell: Callable[[str], None]) -> Plan:
@@ -96,17 +127,7 @@ def planned(question: Question, tell: Callable[[str], None]) -> Plan:
     """
     tell("building")
     file, name = _named(question)
-    try:
-        devices_of(question.topology)
-        given = {
-            option: _parsed(option, text, question.topology) for option, text in question.options.items()
-        }
-        build = _build_of(file, name)
-        asked = _arguments(build, name, given, question.topology)
-    except (BadTopology, ModuleNotFoundError) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name is not None:
-            raise
-        raise BadInput(str(error)) from None
+    build, asked = _called_with(question)
     try:
         made = build(**asked)
     except Exception as error:
@@ -150,11 +171,12 @@ def _build_of(file: str, name: str) -> Callable[..., Any]:
         raise BadInput(
             f"there is no file {file!r}: functorch-port plan SCRIPT.py:FUNCTION --topology v5e:16x16"
         )
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"{file!r} is no script of Python: its name is to end with .py")
     launcher.install()
     sys.path.insert(0, str(path.resolve().parent))
     sys.argv = [str(path)]
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     try:
@@ -184,8 +206,10 @@ def _no_build(file: str, name: str, module: ModuleType) -> str:
     )
 
 
-def _arguments(build: Callable[..., Any], name: str, given: dict[str, Any], topology: str) -> dict[str, Any]:
-    """What ``build`` is called with, by name."""
+def _arguments(
+    build: Callable[..., Any], name: str, given: dict[str, Any], left: dict[str, Any], topology: str
+) -> dict[str, Any]:
+    """What ``build`` is called with, by name: what is given, and of the rest that it asks for what is left."""
     parameters = inspect.signature(build).parameters.values()
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
     named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
@@ -195,7 +219,7 @@ def _arguments(build: Callable[..., Any], name: str, given: dict[str, Any], topo
                 f"--{option} was given, and {name}({', '.join(named)}) does not ask for it: give it a parameter named "
                 f"{option!r}"
             )
-    found = dict(given)
+    found = {**{option: value for option, value in left.items() if option in named}, **given}
     if "mesh" in named:
         found.setdefault("mesh", described_mesh(topology))
     missing = [p.name for p in named.values() if p.default is p.empty and p.name not in found]
@@ -248,7 +272,9 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _trace_of(error: BaseException) -> str:
-    """The traceback from where the user's code begins."""
+    """The traceback from where the user's code begins; that of code that is none has the line alone."""
+    if isinstance(error, SyntaxError):
+        return "".join(traceback.format_exception_only(error)).rstrip()
     frames = list(traceback.extract_tb(error.__traceback__))
     others = _folders()
     start = next((i for i, frame in enumerate(frames) if not frame.filename.startswith(others)), 0)

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -110,12 +110,12 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument(
         "--tokens",
-        type=int,
+        type=_tokens,
         metavar="N",
         help="tokens of a step (default: those of a first argument of tokens)",
     )
     parser.add_argument(
-        "--price", type=float, metavar="X", help="of a chip for an hour, for the price of tokens"
+        "--price", type=_price, metavar="X", help="of a chip for an hour, for the price of tokens"
     )
     parser.add_argument("--json", metavar="FILE", help="write all of it there; -: to the standard output")
     parser.add_argument("--html", metavar="FILE", help="write a page with pictures there")
@@ -138,10 +138,28 @@ def _count_or_none(text: str) -> int:
     return 0 if text == "0" else _count(text)
 
 
+def _tokens(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"a number of tokens is at least 1, got {text}")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
-    found = float(text)
+    return _number(text, "seconds are")
+
+
+def _price(text: str) -> float:
+    return _number(text, "a price is")
+
+
+def _number(text: str, what: str) -> float:
+    """A number that is finite and not negative."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
     if not 0 <= found < float("inf"):
-        raise argparse.ArgumentTypeError("seconds are a number that is not negative")
+        raise argparse.ArgumentTypeError(f"{what} a number that is not negative, got {text}")
     return found
 
 
@@ -153,9 +171,9 @@ def main(options: argparse.Namespace) -> int:
         options.tokens, options.price,
     )  # fmt: skip
     files = {"--json": None if options.json == "-" else options.json, "--html": options.html}
-    for option, path in files.items():
-        if path and (os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
-            return _failed(f"{option} {path}: there is no folder for such a file")
+    wrong = _wrong_files(files)
+    if wrong:
+        return _failed(wrong)
     look = _swept if options.sweep else _planned
     try:
         with _progress(options.topology) as tell:
@@ -167,7 +185,7 @@ def main(options: argparse.Namespace) -> int:
         return 130
     for option, path in files.items():
         try:
-            if path:
+            if path is not None:
                 _write(path, found.to_json() if option == "--json" else found.to_html())
         except OSError as error:
             _show(found)
@@ -177,6 +195,25 @@ def main(options: argparse.Namespace) -> int:
     else:
         _show(found)
     return 130 if interrupted else 1 if found.fits is False else 0
+
+
+def _wrong_files(files: Mapping[str, str | None]) -> str:
+    """What is wrong with where to write; empty if nothing is. It is asked before the compiler works for minutes."""
+    for option, path in files.items():
+        if path is None:
+            continue
+        if not path or path == "-":
+            return f"{option} {path!r}: expected the name of a file"
+        if os.path.isdir(path):
+            return f"{option} {path}: that is a folder, expected the name of a file"
+        if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            return f"{option} {path}: there is no folder for such a file"
+    paths = [os.path.realpath(path) for path in files.values() if path is not None]
+    if len(set(paths)) < len(paths) and (os.path.isfile(paths[0]) or not os.path.exists(paths[0])):
+        return (
+            f"{' and '.join(files)} {paths[0]}: expected two files, as the second is written over the first"
+        )
+    return ""
 
 
 def _failed(why: str) -> int:

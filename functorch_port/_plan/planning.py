@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
@@ -71,7 +72,8 @@ def plan(
         a `Plan`. That a step does not fit is one, too.
 
     Raises:
-        ValueError: there is no such topology, or tensors lie on other devices.
+        ValueError: there is no such topology, tensors lie on other devices, or ``tokens`` is less than 1, or ``price``
+            than 0.
         ModuleNotFoundError: the TPU compiler is not installed.
 
     Example:
@@ -84,6 +86,10 @@ def plan(
         >>> found.bytes_of("parameters")
         65792
     """
+    if tokens is not None and tokens < 1:
+        raise ValueError(f"plan: tokens of a step are at least 1, got {tokens}")
+    if price is not None and not 0 <= price < math.inf:
+        raise ValueError(f"plan: a price is a number that is not negative, got {price}")
     clock = _Clock(tell)
     ready = lowered(step, args, dict(kwargs or {}), topology, mesh, clock)
     where = ready.mesh.devices.flat[0]
@@ -114,6 +120,12 @@ def _tokens_of(args: Sequence[Any]) -> int | None:
 
 
 def _set_price(made: Plan, tokens: int | None, hour: float | None) -> None:
+    if made.analysis is None and hour is not None:
+        made.notes.append("No price: nothing is said of the time of virtual devices.")
+    elif tokens is None and hour is not None:
+        made.notes.append(
+            "No price: the first argument has no tokens to count. tokens=N (--tokens N) says how many."
+        )
     if made.analysis is not None and tokens is not None:
         limits = roofline.Roofline(**made.analysis["roofline"])
         made.analysis["price"] = asdict(roofline.price(limits, made.analysis["chips"], tokens, hour))

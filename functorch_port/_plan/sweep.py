@@ -253,14 +253,18 @@ def _cells(one: Outcome, good: str = "") -> tuple[str, str, str]:
 
 def summary(found: Sweep) -> str:
     """How many layouts there are, in a sentence."""
-    count = len(found.ranked) + len(found.failed)
-    known = all(one.fits is not None for one in found.ranked)
-    words = f"{len(found.ranked)} of {count} layouts fit" if known else f"{count} layouts were planned"
-    words += f"; {len(found.implied)} need not be planned" if found.implied else ""
+    planned = [one for one in (*found.ranked, *found.failed) if one.needs is not None]
+    known = all(one.fits is not None for one in planned)
+    counts = {
+        "layouts planned": f"{len(planned)}, of which {len(found.ranked)} fit" if known else len(planned),
+        "that could not be": len(found.ranked) + len(found.failed) - len(planned),
+        "that need not be": len(found.implied),
+        "left out": len(found.left),
+    }
+    words = "; ".join(f"{name}: {count}" for name, count in counts.items() if count)
     if not found.left:
         return f"{words}."
-    why = "it was interrupted" if found.interrupted else "--sweep N plans more"
-    return f"{words}, {len(found.left)} were not: {why}."
+    return f"{words}, as it was interrupted." if found.interrupted else f"{words}, --sweep N plans more."
 
 
 def frontier(outcomes: Iterable[Outcome]) -> list[Outcome]:

@@ -7,7 +7,7 @@ outcome as others are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from . import chips, worker
 from .report import Plan
@@ -21,13 +21,13 @@ Tell = Callable[[str], None]
 
 #: in how many parts a sweep computes the batch
 _PARTS = (1, 2, 4, 8)
-_OFF = ("false", "no", "off")
+_OFF = ("none", "false", "no", "off")
 
 
 # ------------------------------------------------------------------------------------------------------------ a sweep
 
 
-def space(question: Question, takes: Sequence[str]) -> list[Candidate]:
+def space(question: Question, takes: Mapping[str, str]) -> list[Candidate]:
     """The layouts among which a sweep looks: what is not given, and what the function asks for.
 
     Args:
@@ -51,7 +51,7 @@ def space(question: Question, takes: Sequence[str]) -> list[Candidate]:
     return found
 
 
-def _listed(takes: Sequence[str]) -> str:
+def _listed(takes: Mapping[str, str]) -> str:
     return ", ".join(takes) or "nothing"
 
 
@@ -76,7 +76,7 @@ def _shapes(question: Question) -> Iterator[dict[str, int]]:
         yield {name: {**fixed, **shape}[name] for name in names}
 
 
-def _options(candidate: Candidate, question: Question, takes: Sequence[str]) -> dict[str, str]:
+def _options(candidate: Candidate, question: Question, takes: Mapping[str, str]) -> dict[str, str]:
     """The options of a candidate's plan."""
     found = dict(question.options)
     if candidate.mesh:
@@ -89,7 +89,7 @@ def _options(candidate: Candidate, question: Question, takes: Sequence[str]) -> 
 
 
 def swept(
-    question: Question, takes: Sequence[str], budget: int, tell: Tell, seconds: float | None = None
+    question: Question, takes: Mapping[str, str], budget: int, tell: Tell, seconds: float | None = None
 ) -> tuple[Sweep, Plan | None]:
     """Plan layouts of a step, and rank them.
 
@@ -144,14 +144,17 @@ def _refused(candidate: Candidate, why: str) -> Outcome:
 # ------------------------------------------------------------------------------------------------------- what helps
 
 
-def changes(question: Question, takes: Sequence[str], mesh: dict[str, int]) -> Iterator[tuple[str, Question]]:
+def changes(
+    question: Question, takes: Mapping[str, str], mesh: dict[str, int]
+) -> Iterator[tuple[str, Question]]:
     """What may help a step that does not fit, what costs least first: options, and the question with them."""
-    given, parts = question.options, int(question.options.get("microbatches", "1"))
+    given = {**takes, **question.options}
+    parts = int(given["microbatches"]) if given.get("microbatches", "").isdecimal() else 1
     less: dict[str, str] = {}
-    if "remat" in takes and given.get("remat", "false").lower() in _OFF:
+    if "remat" in takes and given["remat"].lower() in _OFF:
         less["remat"] = "true"
         yield _with(question, less)
-    if "dtype" in takes and given.get("dtype", "float32") in ("float32", "fp32", "f32"):
+    if "dtype" in takes and given["dtype"] in ("none", "float32", "fp32", "f32"):
         yield _with(question, {"dtype": "bf16"})
     if "microbatches" in takes:
         yield _with(question, {"microbatches": str(4 * parts)})
@@ -198,7 +201,12 @@ def _larger(topology: str) -> str | None:
 
 
 def tried(
-    question: Question, takes: Sequence[str], plan: Plan, most: int, tell: Tell, seconds: float | None = None
+    question: Question,
+    takes: Mapping[str, str],
+    plan: Plan,
+    most: int,
+    tell: Tell,
+    seconds: float | None = None,
 ) -> Iterator[Outcome]:
     """What helps a step that does not fit: each is planned, until two fit or ``most`` were compiled.
 

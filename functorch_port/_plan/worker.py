@@ -32,7 +32,7 @@ class Question(NamedTuple):
         options: what the function is given by name, as text: mesh, batch, dtype, remat, microbatches.
         tokens: of a step, for rates; None: those of the first argument.
         price: of a chip for an hour.
-        asks: "plan", or "takes": which options the function asks for.
+        asks: "plan", or "takes": which options the function asks for, and whether those given can be used.
     """
 
     script: str
@@ -47,9 +47,9 @@ class Failed(Exception):
     """There is no plan; the text says why."""
 
 
-def takes(question: Question, tell: Callable[[str], None], seconds: float | None = None) -> list[str]:
-    """The options that the function asks for; see `run`."""
-    return list(json.loads(run(question._replace(asks="takes"), tell, seconds)))
+def takes(question: Question, tell: Callable[[str], None], seconds: float | None = None) -> dict[str, str]:
+    """The options that the function asks for, with their defaults as text ("none" without one); see `run`."""
+    return dict(json.loads(run(question._replace(asks="takes"), tell, seconds)))
 
 
 def run(question: Question, tell: Callable[[str], None], seconds: float | None = None) -> str:

@@ -17,6 +17,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import functorch_port as ft
+from functorch_port import cli
 from functorch_port._plan import trying, worker
 from functorch_port._plan.lowering import lowered
 from functorch_port._plan.report import Cause, Plan, Value
@@ -69,6 +70,9 @@ def reads(mesh):
 def needs(batch, layers):
     return None
 
+def varied(remat, microbatches):
+    return None
+
 def fails(mesh):
     return {}["no such key"]
 
@@ -87,6 +91,8 @@ def waits(mesh):
 def script(tmp_path_factory: Any) -> Path:
     path = Path(tmp_path_factory.mktemp("plan")) / "train_here.py"
     path.write_text(SCRIPT)
+    path.with_name("open.py").write_text("def build(")
+    path.with_name("notes.txt").write_text("x")
     return path
 
 
@@ -135,7 +141,9 @@ def test_a_plan_as_text_and_json(script: Path) -> None:
 
 QUESTIONS = {
     ("no.py:build", "cpu:1"): ({}, "there is no file 'no.py'"),
-    ("train_here.py:absent", "cpu:1"): ({}, "has no function 'absent'; it has build, large, reads, needs, fails"),
+    ("train_here.py:absent", "cpu:1"): ({}, "has no function 'absent'; it has build, large, reads, needs, varied"),
+    ("notes.txt", "cpu:1"): ({}, "'notes.txt' is no script of Python: its name is to end with .py"),
+    ("open.py:", "cpu:1"): ({}, "open.py failed when it was imported:\n\n  File"),
     ("train_here.py:fails", "cpu:1"): ({}, "in fails\n    return {}[\"no such key\"]"),
     ("train_here.py:nothing", "cpu:1"): ({}, "return step, [x, y]; or a dict of those by name as the third"),
     ("train_here.py:needs", "cpu:1"): ({}, "needs() asks for 'batch': give it by --batch"),
@@ -212,7 +220,7 @@ def test_a_sweep_is_ranked_within_a_budget_and_known_answers_are_free(script: Pa
     assert first.returncode == 0, first.stderr
     one = Plan.from_json((script.parent / "s.json").read_text())
     assert one.sweep is not None and len(one.sweep["ranked"]) == len(one.sweep["left"]) == 1
-    assert "1 layouts were planned, 1 were not: --sweep N plans more" in first.stdout
+    assert "layouts planned: 1; left out: 1, --sweep N plans more." in first.stdout
     again = planned(script, *options, "--sweep")
     assert again.returncode == 0, again.stderr
     best = Plan.from_json((script.parent / "s.json").read_text())
@@ -234,12 +242,12 @@ def test_a_sweep_is_ranked_within_a_budget_and_known_answers_are_free(script: Pa
 
 def test_what_a_sweep_varies(script: Path) -> None:
     asked = lambda **options: worker.Question("f.py", "v5e:4x4", options)
-    everything = ["mesh", "batch", "dtype", "remat", "microbatches"]
+    everything = dict.fromkeys(("mesh", "batch", "dtype", "remat", "microbatches"), "none")
     some = trying.space(asked(mesh="fsdp,tp"), everything)
     assert len(some) == 5 * 2 * 4 and some[0].mesh == (("fsdp", 16), ("tp", 1)) and some[0].remat
     some = trying.space(asked(mesh="dp=2,fsdp,tp=2", remat="false"), everything)
     assert {one.mesh for one in some} == {(("dp", 2), ("fsdp", 4), ("tp", 2))} and len(some) == 4
-    assert [one.name for one in trying.space(asked(), ["remat"])] == ["remat", "as it is"]
+    assert [one.name for one in trying.space(asked(), {"remat": "true"})] == ["remat", "as it is"]
     for options, takes, said in (
         ({"mesh": "fsdp=16"}, ["mesh"], "nothing to vary: .* It asks for mesh"),
         ({}, [], "It asks for nothing"),
@@ -248,15 +256,58 @@ def test_what_a_sweep_varies(script: Path) -> None:
         ({"mesh": "fsdp,fsdp"}, ["mesh"], "is like fsdp,tp or dp=2,fsdp,tp; got 'fsdp,fsdp'"),
     ):
         with pytest.raises(ValueError, match=said):
-            trying.space(asked(**options), takes)
-    assert worker.takes(worker.Question(f"{script}:build", "cpu:1", {}), lambda phase: None) == everything[:4]
-    refused = planned(script, "train_here.py:build", "--topology", "cpu:1", "--sweep", "0")
-    assert refused.returncode == 2 and "a number of compilations is at least 1, got 0" in refused.stderr
+            trying.space(asked(**options), dict.fromkeys(takes, "none"))
+
+
+def test_what_a_function_asks_for_and_what_no_layout_can_use(script: Path) -> None:
+    asked = lambda name, topology="cpu:1", **options: worker.takes(
+        worker.Question(f"{script}:{name}", topology, options), lambda phase: None
+    )
+    found = {"mesh": "none", "batch": "8", "dtype": "float32", "remat": "false"}
+    assert asked("build", mesh="fsdp,tp") == found and asked("varied") == {
+        "remat": "none",
+        "microbatches": "none",
+    }
+    for name, topology, options, said in (
+        ("build", "cpu:x", {"mesh": "fsdp,tp"}, "cpu has a number of virtual devices, as in cpu:8"),
+        ("build", "cpu:1", {"dtype": "int3.5"}, "--dtype is bf16, fp16, fp32"),
+        ("fails", "cpu:1", {"remat": ""}, r"--remat was given, and fails\(mesh\) does not ask for it"),
+        ("varied", "cpu:1", {"mesh": "fsdp,tp"}, "--mesh was given, and varied"),
+        ("needs", "cpu:1", {}, "give it by --batch"),
+    ):
+        with pytest.raises(Failed, match=said):
+            asked(name, topology, **options)
+
+
+BAD = [
+    (["--sweep", "0"], "--sweep: a number of compilations is at least 1, got 0"),
+    (["--tokens", "0"], "--tokens: a number of tokens is at least 1, got 0"),
+    (["--price", "nan"], "--price: a price is a number that is not negative, got nan"),
+    (["--price", "-1"], "--price: a price is a number that is not negative, got -1"),
+    (["--time-limit", "soon"], "--time-limit: seconds are a number that is not negative, got soon"),
+    (["--json", ""], "--json '': expected the name of a file"),
+    (["--html", "-"], "--html '-': expected the name of a file"),
+    (["--html", "."], "--html .: that is a folder"),
+    (["--json", "none/plan.json"], "--json none/plan.json: there is no folder for such a file"),
+    (["--json", "plan", "--html", "./plan"], "expected two files"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), BAD)
+def test_options_that_are_refused_before_anything_is_planned(
+    options: list[str], said: str, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.setattr(worker, "run", lambda *_: pytest.fail("it was planned"))
+    try:
+        status = cli.main(["plan", "train.py", "--topology", "cpu:1", *options])
+    except SystemExit as error:
+        status = int(error.code or 0)
+    assert status == 2 and said in capsys.readouterr().err
 
 
 def test_what_is_tried_where_a_step_does_not_fit() -> None:
     question = worker.Question("f.py", "v5e:4x4", {"mesh": "fsdp=8,tp=2"})
-    everything = ["mesh", "batch", "dtype", "remat", "microbatches"]
+    everything = dict.fromkeys(("mesh", "batch", "dtype", "remat", "microbatches"), "none")
     found = dict(trying.changes(question, everything, {"fsdp": 8, "tp": 2}))
     assert [*found] == [
         "--remat true",
@@ -273,6 +324,14 @@ def test_what_is_tried_where_a_step_does_not_fit() -> None:
         options={"remat": "true", "dtype": "bf16", "microbatches": "2"}, topology="v5e:16x16"
     )
     assert [*dict(trying.changes(given, everything, {"fsdp": 256}))] == ["--microbatches 8"]
+    default = {
+        "mesh": "none",
+        "dtype": "bfloat16",
+        "remat": "dots",
+        "microbatches": "2",
+    }  # is what was planned
+    found = dict(trying.changes(question._replace(topology="v5e:16x16"), default, {"fsdp": 256}))
+    assert [*found] == ["--microbatches 8"]
 
 
 def is_running(pid: int) -> bool:
