@@ -142,10 +142,14 @@ def planned(case: Case, limit: float) -> dict[str, Any]:
         plan = json.loads(worker.run(question, lambda phase: None, limit))
     except worker.Failed as error:
         return found | {"problem": str(error)}
-    analysis = plan["analysis"]
-    return found | {
+    found |= {
         **{name: plan[name] for name in ("fits", "needs", "hbm", "versions")},
         "problem": plan["problem"].split("\n")[0],
+    }
+    analysis = plan["analysis"]
+    if analysis is None:  # the compiler gave up
+        return found
+    return found | {
         "flops": analysis["flops"]["model"],
         **{
             name: analysis["roofline"][name]

@@ -121,7 +121,7 @@ def _tokens_of(args: Sequence[Any]) -> int | None:
 
 def _set_price(made: Plan, tokens: int | None, hour: float | None) -> None:
     if made.analysis is None and hour is not None:
-        made.notes.append("No price: nothing is said of the time of virtual devices.")
+        made.notes.append("No price: the time of a step is not known here.")
     elif tokens is None and hour is not None:
         made.notes.append(
             "No price: the first argument has no tokens to count. tokens=N (--tokens N) says how many."
@@ -182,11 +182,11 @@ def _compiled(ready: Lowered, topology: str, mesh: dict[str, int]) -> Plan:
         topology, where.device_kind, ready.mesh.size, mesh, fits, needs, hbm, causes, modules, compiler,
         hosts=sum(one.nbytes for one in ready.inputs if one.on_hosts),
         problem=problem, notes=notes, versions=cache.versions(),
-        analysis=None if chips is None else _analysed(ready, text, mesh, chips),
+        analysis=None if chips is None or text is None else _analysed(ready, text, mesh, chips),
     )  # fmt: skip
 
 
-def _analysed(ready: Lowered, text: str | None, mesh: dict[str, int], chips: Topology) -> dict[str, Any]:
+def _analysed(ready: Lowered, text: str, mesh: dict[str, int], chips: Topology) -> dict[str, Any]:
     """What the step computes and communicates, and the time that it takes at least."""
     places = coordinates_of(ready.mesh.devices.flat, chips) if chips.chip.is_tpu else None
     return analyse(ready.jaxpr, text, mesh, chips.name, coordinates=places).to_dict()

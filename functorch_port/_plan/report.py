@@ -88,7 +88,7 @@ class Plan:
         host_memory: bytes that the planning process took at most.
         versions: of what made this.
         cached: whether the compiler's part was read from the disk.
-        analysis: what a step computes and communicates; None if that was not analysed.
+        analysis: what a step computes and communicates; None of virtual devices, and where the compiler gave up.
         sweep: the layouts among which this one was found, see `Sweep.to_dict`; None without a sweep.
         tried: outcomes with other options, of a step that does not fit.
     """

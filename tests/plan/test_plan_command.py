@@ -24,7 +24,7 @@ from functorch_port._plan.report import Cause, Plan, Value
 from functorch_port._plan.sweep import Sweep
 from functorch_port._plan.topology import devices_of
 from functorch_port._plan.worker import Failed
-from functorch_port.distributed import described_mesh
+from functorch_port.distributed import described_mesh, plan
 from functorch_port.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from functorch_port.distributed.sharding import constrain, shard
 from functorch_port.distributed.tensor.parallel import ColwiseParallel, parallelize_module
@@ -387,10 +387,14 @@ def test_a_pod_that_is_not_here(script: Path) -> None:
     held = compiler["arguments"] + compiler["outputs"] - compiler["reused in place"]
     assert sum(cause.bytes for cause in found.causes) == found.needs == held + compiler["temporary"]
     assert found.fits and found.hbm == int(15.75 * 2**30) and found.device == "TPU v5 lite"
-    large = planned(script, "train_here.py:large", "--topology", "v5e:2x2", "--suggestions", "1")
+    large = planned(
+        script, "train_here.py:large", "--topology", "v5e:2x2", "--suggestions", "1", "--price", "2"
+    )
     assert large.returncode == 1, large.stderr
     assert re.search(r"--topology v5e:2x4 --mesh fsdp=8 +[\d.]+ GiB +does not fit", large.stdout)
     assert "does not ask for remat and microbatches: if it does, plan tries that, too" in large.stdout
+    assert "a step: at best" not in large.stdout and "FLOPs of a step" not in large.stdout  # of no program
+    assert "No price: the time of a step is not known here." in large.stdout
     assert "DOES NOT FIT" in large.stdout and "The compiler gave up: Ran out of memory on HBM" in large.stdout
     assert re.search(
         r"Most is (temporary|activations saved|optimizer state), [\d.]+ GiB: net/[012] [\d.]+ GiB",
@@ -455,3 +459,13 @@ def test_a_trace_for_devices_that_are_not_here() -> None:
     assert net.positions.is_meta and ft.default_generator.key_storage.held is key
     text = ready.program.as_text()
     assert "rng_bit_generator" in text and "num_partitions = 4" in text
+
+
+def test_prices_and_tokens_from_python() -> None:
+    mesh = described_mesh("cpu:1")
+    with ft.device("meta"):
+        net, x = ft.nn.Linear(8, 4), ft.zeros(2, 8)
+    for wrong, said in (({"tokens": 0}, "at least 1, got 0"), ({"price": -1.0}, "is not negative, got -1.0")):
+        with pytest.raises(ValueError, match=said):
+            plan(net, [x], mesh=mesh, **wrong)
+    assert "No price: the time of a step is not known here." in plan(net, [x], mesh=mesh, price=1.0).notes
