@@ -74,6 +74,7 @@ def plan(
     Raises:
         ValueError: there is no such topology, tensors lie on other devices, or ``tokens`` is less than 1, or ``price``
             than 0.
+        TypeError: ``args`` is no list or tuple, or ``mesh`` no `DeviceMesh`.
         ModuleNotFoundError: the TPU compiler is not installed.
 
     Example:
@@ -86,10 +87,7 @@ def plan(
         >>> found.bytes_of("parameters")
         65792
     """
-    if tokens is not None and tokens < 1:
-        raise ValueError(f"plan: tokens of a step are at least 1, got {tokens}")
-    if price is not None and not 0 <= price < math.inf:
-        raise ValueError(f"plan: a price is a number that is not negative, got {price}")
+    _check(args, mesh, tokens, price)
     clock = _Clock(tell)
     ready = lowered(step, args, dict(kwargs or {}), topology, mesh, clock)
     where = ready.mesh.devices.flat[0]
@@ -111,6 +109,17 @@ def plan(
     made.seconds, made.host_memory = clock.seconds, _host_memory()
     _set_price(made, _tokens_of(args) if tokens is None else tokens, price)
     return made
+
+
+def _check(args: object, mesh: object, tokens: int | None, price: float | None) -> None:
+    if not isinstance(args, (list, tuple)):
+        raise TypeError(f"plan: expected a list of the step's arguments, got {type(args).__name__}")
+    if mesh is not None and not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"plan: expected a mesh of described_mesh, got {type(mesh).__name__}")
+    if tokens is not None and tokens < 1:
+        raise ValueError(f"plan: tokens of a step are at least 1, got {tokens}")
+    if price is not None and not 0 <= price < math.inf:
+        raise ValueError(f"plan: a price is a number that is not negative, got {price}")
 
 
 def _tokens_of(args: Sequence[Any]) -> int | None:

@@ -7,6 +7,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
 import jax
@@ -131,6 +132,7 @@ def described_mesh(topology: str, mesh: Mapping[str, int] | None = None) -> Devi
 
     Raises:
         ValueError: there is no such topology, or the mesh is not of all its devices.
+        TypeError: they are of other types.
         ModuleNotFoundError: the TPU compiler is not installed.
 
     Example:
@@ -138,8 +140,15 @@ def described_mesh(topology: str, mesh: Mapping[str, int] | None = None) -> Devi
         >>> described_mesh("cpu:1", {"fsdp": 1})
         DeviceMesh((fsdp=1), 'cpu', stride=(1,))
     """
+    if not isinstance(topology, str) or not isinstance(mesh, (Mapping, NoneType)):
+        raise TypeError(
+            f"described_mesh: expected a topology such as 'v5e:4x4' and sizes such as {{'fsdp': 16}}, got {topology!r} "
+            f"and {mesh!r}"
+        )
     found = devices_of(topology)
     sizes = dict(mesh or {"fsdp": len(found)})
+    if not all(isinstance(size, int) and size > 0 for size in sizes.values()):
+        raise BadTopology(f"the sizes of a mesh are integers of at least 1, got {sizes}")
     if math.prod(sizes.values()) != len(found):
         said = ",".join(f"{name}={size}" for name, size in sizes.items())
         raise BadTopology(

@@ -461,11 +461,21 @@ def test_a_trace_for_devices_that_are_not_here() -> None:
     assert "rng_bit_generator" in text and "num_partitions = 4" in text
 
 
-def test_prices_and_tokens_from_python() -> None:
+def test_bad_input_from_python() -> None:
     mesh = described_mesh("cpu:1")
+    for sizes in ({"fsdp": 0}, {"fsdp": -1, "tp": -1}, {"fsdp": 1.0}):
+        with pytest.raises(ValueError, match="integers of at least 1, got"):
+            described_mesh("cpu:1", sizes)
+    for given in ((8, None), ("cpu:1", "fsdp")):
+        with pytest.raises(TypeError, match="expected a topology such as 'v5e:4x4' and sizes such as"):
+            described_mesh(*given)
     with ft.device("meta"):
         net, x = ft.nn.Linear(8, 4), ft.zeros(2, 8)
     for wrong, said in (({"tokens": 0}, "at least 1, got 0"), ({"price": -1.0}, "is not negative, got -1.0")):
         with pytest.raises(ValueError, match=said):
             plan(net, [x], mesh=mesh, **wrong)
+    with pytest.raises(TypeError, match="expected a list of the step's arguments, got Tensor"):
+        plan(net, x, mesh=mesh)
+    with pytest.raises(TypeError, match="expected a mesh of described_mesh, got dict"):
+        plan(net, [x], mesh={"fsdp": 1})
     assert "No price: the time of a step is not known here." in plan(net, [x], mesh=mesh, price=1.0).notes
