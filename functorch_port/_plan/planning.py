@@ -247,11 +247,13 @@ def _sorted(
     left = compiler["temporary"]
     for cause, value in _living(ready, kept):
         values.setdefault(cause, []).append(value)
-        modules.setdefault(value.module, Counter())[cause] += value.bytes
+        share = value.bytes
         if cause != TEMPORARY:
             share = min(left, value.bytes)
             sizes[cause] = sizes.get(cause, 0) + share
             left -= share
+        if share:  # modules have no more of a cause than there is
+            modules.setdefault(value.module, Counter())[cause] += share
     sizes[TEMPORARY] = left
     causes = [
         Cause(name, sizes.get(name, 0), sorted(values.get(name, []), key=lambda v: -v.bytes)[:_LARGEST])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -69,6 +70,20 @@ ENTRY %main (x: f32[100]) -> f32[4096] {
         ("f32[1024]", 4096),
         ("f32[1024]", 4096),
     ]
+
+
+def test_modules_have_no_more_saved_activations_than_there_are() -> None:
+    """What is saved is an estimate where the compiler gives up, and may be more than its sum."""
+    kept = [
+        Kept(300, "f32[75]", "net/a", True),
+        Kept(200, "f32[50]", "net/b", True),
+        Kept(9, "u8[9]", "net/c", True),
+    ]
+    compiler = {"arguments": 0, "outputs": 0, "reused in place": 0, "temporary": 400}
+    ready: Any = SimpleNamespace(inputs=(), returned=())
+    causes, modules = planning._sorted(ready, compiler, kept)
+    assert {cause.name: cause.bytes for cause in causes if cause.bytes} == {"activations saved": 400}
+    assert modules == {"net/a": {"activations saved": 300}, "net/b": {"activations saved": 100}}
 
 
 def test_scopes_are_modules() -> None:
