@@ -23,7 +23,7 @@ from functorch_port._plan.report import Cause, Plan, Value
 from functorch_port._plan.sweep import Sweep
 from functorch_port._plan.topology import devices_of
 from functorch_port._plan.worker import Failed
-from functorch_port.distributed import described_mesh
+from functorch_port.distributed import described_mesh, plan
 from functorch_port.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from functorch_port.distributed.sharding import constrain, shard
 from functorch_port.distributed.tensor.parallel import ColwiseParallel, parallelize_module
@@ -368,6 +368,23 @@ def test_attention_is_the_kernel_also_where_heads_are_split(tensor: int) -> None
     part = f"tensor<{tensor}x{8 // tensor}x256x64xbf16>"  # rows and heads of a device
     kernels = [line for line in text.splitlines() if "@tpu_custom_call" in line]
     assert kernels and all(part in line for line in kernels)
+
+
+@TPU
+@pytest.mark.slow
+def test_grouped_products_of_half_precision_compute_each_row_once() -> None:
+    """A TPU's compiler refuses them in several passes."""
+    mesh = described_mesh("v5e:1x1")
+    with ft.device("meta"):
+        rows = ft.zeros(2048, 512, dtype=ft.bfloat16, requires_grad=True)
+        matrices = ft.zeros(8, 512, 256, dtype=ft.bfloat16, requires_grad=True)
+        ends = ft.zeros(8, dtype=ft.int32)
+
+    def step(rows: Any, matrices: Any, ends: Any) -> None:
+        F.grouped_mm(rows, matrices, offs=ends).float().square().sum().backward()
+
+    found = plan(step, [rows, matrices, ends], mesh=mesh)
+    assert found.analysis is not None and found.analysis["flops"]["executed"] == 3 * 2 * 2048 * 512 * 256
 
 
 @TPU
