@@ -1,4 +1,4 @@
-"""Train GPT-2 or Llama on a file of tokens: on a laptop, on eight devices, on several machines, on a pod.
+"""Train GPT-2, Llama or Mixtral on a file of tokens: on a laptop, on eight devices, on several machines, on a pod.
 
 The same command line with another --mesh is the same run: the same batches, and the same losses but for rounding. A run
 that is stopped (Ctrl-C, SIGTERM, kill -9, a preempted machine) goes on where it was when it is started again with the
@@ -24,13 +24,16 @@ import grain
 import jax
 import language_models
 import numpy as np
+from jax.sharding import PartitionSpec as P
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import functorch_port as torch
 import functorch_port.distributed as dist
 import functorch_port.distributed.checkpoint as dcp
 from functorch_port.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from functorch_port.distributed.tensor import Replicate, Shard, distribute_tensor
+from functorch_port.distributed.sharding import shard
+from functorch_port.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+from functorch_port.distributed.tensor.experimental import local_map
 from functorch_port.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from functorch_port.utils.tensorboard import SummaryWriter
 
@@ -102,6 +105,7 @@ LLAMA_PLAN = {
     "model.layers.stacked.mlp.up_proj": ColwiseParallel(),
     "model.layers.stacked.mlp.down_proj": RowwiseParallel(),
 }
+MIXTRAL_PLAN = {name: style for name, style in LLAMA_PLAN.items() if "self_attn" in name}
 
 
 def stacked(model, remat):
@@ -120,13 +124,30 @@ def placed(model, mesh, dtype):
             raise ValueError(
                 "tp needs a llama: GPT-2 has queries, keys and values in one matrix. Use fsdp alone"
             )
-        parallelize_module(model, mesh["tp"], LLAMA_PLAN)
+        parallelize_module(model, mesh["tp"], MIXTRAL_PLAN if model.config.experts > 1 else LLAMA_PLAN)
+    for module in model.modules():
+        if isinstance(module, language_models.Experts):
+            spread(module, mesh)
     if "fsdp" in names:
         policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
         over = mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"]
         fully_shard(model.get_submodule(type(model).layers), mesh=over, mp_policy=policy)
         fully_shard(model, mesh=over, mp_policy=policy)
     return model
+
+
+def spread(experts, mesh):
+    """Each device computes its tokens, with its part of the width between the two layers of every expert."""
+    names = mesh.mesh_dim_names
+    if "tp" in names:  # the first dimension is that of the stacked layers
+        specs = {"w1": P(None, None, "tp"), "w3": P(None, None, "tp"), "w2": P(None, None, None, "tp")}
+        shard(experts, specs, mesh)
+    along = lambda tensor: [tensor if name == "tp" else Replicate() for name in names]
+    rows, sums = (
+        [Shard(0) if name != "tp" else place for name in names] for place in (Replicate(), Partial())
+    )
+    given = (rows, rows, rows, along(Shard(1)), along(Shard(2)), along(Shard(1)))  # as `mixed` takes them
+    experts.each = partial(local_map, out_placements=sums, in_placements=given, device_mesh=mesh)
 
 
 def split(tokens, mesh):

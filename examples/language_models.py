@@ -1,4 +1,4 @@
-"""Two language models in plain PyTorch: GPT-2's and Llama's architecture, with the names of Hugging Face's files.
+"""Language models in plain PyTorch: GPT-2, Llama and Mixtral, with the names of Hugging Face's files.
 
 `gpt_pod.py` trains them. The parameters have the names and layouts that Hugging Face's libraries write, so a folder
 with ``config.json`` and ``*.safetensors`` loads as it is (`load`), and what `save` writes loads there. To run the
@@ -21,7 +21,8 @@ class Config:
 
     Attributes:
         kind: "gpt2" (learned positions, LayerNorm, GELU, one matrix for queries, keys and values, output layer tied
-            to the embedding) or "llama" (rotary positions, RMSNorm, SwiGLU, fewer heads of keys and values).
+            to the embedding), "llama" (rotary positions, RMSNorm, SwiGLU, fewer heads of keys and values) or "mixtral"
+            (Llama with a mixture of experts in each layer).
         vocab, context: how many tokens there are, and how many a sequence has at most.
         width, layers, heads: of the stack.
         kv_heads: heads of keys and values, a divisor of ``heads``; GPT-2 has as many as ``heads``.
@@ -29,6 +30,9 @@ class Config:
         theta: base of the rotary positions.
         eps: of the norms.
         tied: whether the output layer is the embedding; GPT-2's is.
+        rope: how Llama 3.1 and later stretch the rotary positions: factor, low and high frequency factor, and the
+            context without that. None: they do not.
+        experts, chosen: of a layer, and how many of them a token uses.
     """
 
     kind: str = "gpt2"
@@ -42,10 +46,17 @@ class Config:
     theta: float = 10000.0
     eps: float = 1e-5
     tied: bool = True
+    rope: tuple[float, float, float, int] | None = None
+    experts: int = 1
+    chosen: int = 1
 
     def __post_init__(self):
-        if self.kind not in ("gpt2", "llama"):
-            raise ValueError(f"kind must be 'gpt2' or 'llama', got {self.kind!r}")
+        if self.kind not in ("gpt2", "llama", "mixtral"):
+            raise ValueError(f"kind must be 'gpt2', 'llama' or 'mixtral', got {self.kind!r}")
+        if not 1 <= self.chosen <= self.experts or (self.experts > 1) != (self.kind == "mixtral"):
+            raise ValueError(
+                f"{self.kind} cannot have {self.experts} experts, of which {self.chosen} are chosen"
+            )
         if self.width % self.heads or self.heads % self.kv_heads:
             sizes = f"width {self.width}, heads {self.heads}, kv_heads {self.kv_heads}"
             raise ValueError(f"heads must divide width, and kv_heads must divide heads; got {sizes}")
@@ -59,18 +70,23 @@ class Config:
     @property
     def parameters(self):
         """How many numbers the model has, the tied ones once."""
+        return self._parameters(self.experts)
+
+    def _parameters(self, experts):
+        """With so many experts in each layer."""
         per_head = self.width // self.heads
         if self.kind == "gpt2":
             layer = 12 * self.width**2 + 13 * self.width
             return self.layers * layer + (self.vocab + self.context) * self.width + 2 * self.width
         attention = 2 * self.width**2 + 2 * self.width * self.kv_heads * per_head
-        layer = attention + 3 * self.width * self.hidden + 2 * self.width
+        router = self.experts * self.width if self.kind == "mixtral" else 0
+        layer = attention + 3 * experts * self.width * self.hidden + router + 2 * self.width
         return self.layers * layer + (1 if self.tied else 2) * self.vocab * self.width + self.width
 
     def flops_per_token(self, length):
         """Floating point operations of a token's forward and backward pass, half of the attention masked away: products
-        with weights 6 for each, and 6 * layers * width * length for scores and sums."""
-        used = self.parameters - (self.context * self.width if self.kind == "gpt2" else 0)
+        with weights 6 for each that it uses, and 6 * layers * width * length for scores and sums."""
+        used = self._parameters(self.chosen) - (self.context * self.width if self.kind == "gpt2" else 0)
         used -= 0 if self.tied else self.vocab * self.width  # the embedding is a look-up
         return 6 * used + 6 * self.layers * self.width * length
 
@@ -92,7 +108,14 @@ SIZES = {
     "llama-1b": Config("llama", 128256, 8192, 2048, 16, 32, 8, 8192, 500000.0),
     "llama-7b": _llama(32000, 4096, 4096, 32, 32, 32, 11008),
     "llama-8b": _llama(128256, 8192, 4096, 32, 32, 8, 14336, theta=500000.0),
+    "llama-3.1-8b": _llama(
+        128256, 131072, 4096, 32, 32, 8, 14336, theta=500000.0, rope=(8.0, 1.0, 4.0, 8192)
+    ),
     "llama-70b": _llama(128256, 8192, 8192, 80, 64, 8, 28672, theta=500000.0),
+    "mixtral-tiny": Config("mixtral", kv_heads=2, hidden=128, tied=False, experts=4, chosen=2),
+    "mixtral-8x7b": Config(
+        "mixtral", 32000, 32768, 4096, 32, 32, 8, 14336, 1e6, tied=False, experts=8, chosen=2
+    ),
 }
 
 
@@ -210,22 +233,84 @@ class LlamaMLP(nn.Module):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
+class Experts(nn.Module):
+    """SwiGLU layers, of which each token uses some; none is left out where many choose the same.
+
+    Where there are several devices, `each` has a function called on the tokens of each, and is set by who places the
+    model (see `gpt_pod.placed`).
+    """
+
+    each = staticmethod(lambda compute: compute)
+
+    def __init__(self, config):
+        super().__init__()
+        self.w1, self.w3 = (
+            nn.Parameter(torch.empty(config.experts, config.hidden, config.width)) for _ in range(2)
+        )
+        self.w2 = nn.Parameter(torch.empty(config.experts, config.width, config.hidden))
+
+    def forward(self, x, share, chosen):
+        """(N, T, width), and (N, T, K) of the experts' numbers and their share in the sum: (N, T, width)."""
+        return self.each(mixed)(x, share, chosen, self.w1, self.w2, self.w3)
+
+
+def mixed(x, share, chosen, w1, w2, w3):
+    """The rows are ordered by expert, so that each has a group of them."""
+    rows, per_row = x.flatten(0, -2), chosen.shape[-1]
+    order = chosen.flatten().argsort(stable=True)
+    place = order // per_row
+    ends = F.one_hot(chosen.flatten(), w1.shape[0]).sum(0).cumsum(0).int()
+    given = rows[place]
+    gate, up, down = (w.to(x.dtype).transpose(1, 2) for w in (w1, w3, w2))
+    hidden = F.silu(F.grouped_mm(given, gate, offs=ends)) * F.grouped_mm(given, up, offs=ends)
+    out = F.grouped_mm(hidden, down, offs=ends) * share.flatten()[order, None].to(x.dtype)
+    return torch.zeros_like(rows).index_add(0, place, out).view(x.shape)
+
+
+class MixtralMLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.chosen = config.chosen
+        self.gate = nn.Linear(config.width, config.experts, bias=False)
+        self.experts = Experts(config)
+
+    def forward(self, x):
+        share, chosen = F.softmax(self.gate(x).float(), dim=-1).topk(self.chosen, dim=-1)
+        return self.experts(x, share / share.sum(-1, keepdim=True), chosen)
+
+
 class LlamaBlock(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.self_attn, self.mlp = LlamaAttention(config), LlamaMLP(config)
+        self.self_attn = LlamaAttention(config)
+        if config.kind == "mixtral":
+            self.block_sparse_moe = MixtralMLP(config)
+        else:
+            self.mlp = LlamaMLP(config)
         self.input_layernorm = nn.RMSNorm(config.width, config.eps)
         self.post_attention_layernorm = nn.RMSNorm(config.width, config.eps)
 
     def forward(self, x, cos, sin):
         x = x + self.self_attn(self.input_layernorm(x), cos, sin)
-        return x + self.mlp(self.post_attention_layernorm(x))
+        rest = self.block_sparse_moe if hasattr(self, "block_sparse_moe") else self.mlp
+        return x + rest(self.post_attention_layernorm(x))
+
+
+def stretched(frequencies, rope):
+    """Rotary frequencies for a context that is longer than the one of the first training, as Llama 3.1 has them: the
+    waves that are longer than that context by a factor, the short ones as they are, and those between in between."""
+    if rope is None:
+        return frequencies
+    factor, low, high, context = rope
+    turns = context * frequencies / (2 * math.pi)  # of a wave in that context
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return frequencies * (kept + (1 - kept) / factor)
 
 
 class LlamaModel(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.size, self.theta = config.width // config.heads, config.theta
+        self.size, self.theta, self.rope = config.width // config.heads, config.theta, config.rope
         self.embed_tokens = nn.Embedding(config.vocab, config.width)
         self.layers = Stack(LlamaBlock(config) for _ in range(config.layers))
         self.norm = nn.RMSNorm(config.width, config.eps)
@@ -235,7 +320,7 @@ class LlamaModel(nn.Module):
         device = tokens.device
         powers = torch.arange(0, self.size, 2, device=device, dtype=torch.float32) / self.size
         places = torch.arange(tokens.shape[1], device=device, dtype=torch.float32)
-        angles = torch.outer(places, self.theta**-powers).repeat(1, 2)  # (T, D)
+        angles = torch.outer(places, stretched(self.theta**-powers, self.rope)).repeat(1, 2)  # (T, D)
         return self.norm(self.layers(self.embed_tokens(tokens), angles.cos(), angles.sin()))
 
 
@@ -244,6 +329,7 @@ class Llama(nn.Module):
 
     def __init__(self, config):
         super().__init__()
+        self.config = config
         self.model = LlamaModel(config)
         self.lm_head = nn.Linear(config.width, config.vocab, bias=False)
         if config.tied:
@@ -257,7 +343,7 @@ class Llama(nn.Module):
 
 def model_of(config):
     """A model whose parameters are not set yet: see `initialise`."""
-    return {"gpt2": GPT2, "llama": Llama}[config.kind](config)
+    return (GPT2 if config.kind == "gpt2" else Llama)(config)
 
 
 @torch.no_grad()
@@ -275,7 +361,7 @@ def initialise(model, config):
         elif kind.startswith("ln_") or kind.endswith("norm"):
             tensor.fill_(1.0)
         else:
-            joins = kind in ("c_proj", "o_proj", "down_proj")
+            joins = kind in ("c_proj", "o_proj", "down_proj") or what == "w2"
             tensor.normal_(0.0, 0.02 / math.sqrt(2 * config.layers) if joins else 0.02)
 
 
@@ -291,6 +377,7 @@ _NAMES = {
         "intermediate_size": "hidden", "rope_theta": "theta", "rms_norm_eps": "eps", "tie_word_embeddings": "tied",
     },
 }  # fmt: skip
+_NAMES["mixtral"] = {**_NAMES["llama"], "num_local_experts": "experts", "num_experts_per_tok": "chosen"}
 #: what else must be so, as these models compute
 _FIXED = {
     "gpt2": {
@@ -298,24 +385,30 @@ _FIXED = {
         "scale_attn_weights": True,
         "scale_attn_by_inverse_layer_idx": False,
     },
-    "llama": {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "rope_scaling": None},
-}
+    "llama": {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
+    "mixtral": {
+        "hidden_act": "silu", "sliding_window": None,
+        "router_jitter_noise": 0.0,
+        "output_router_logits": False,
+    },
+}  # fmt: skip
+#: names of `Config.rope` in Hugging Face's config.json
+_ROPE = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
 
 def read_config(folder):
     """The sizes in a folder's ``config.json``.
 
     Raises:
-        ValueError: the model is neither GPT-2 nor Llama, or computes something that these do not.
+        ValueError: the model is none of GPT-2, Llama and Mixtral, or computes something that these do not.
     """
     found = json.loads((Path(folder) / "config.json").read_text())
     kind = found.get("model_type")
     if kind not in _NAMES:
-        raise ValueError(f"{folder} has a model of type {kind!r}; gpt2 and llama can be loaded")
+        raise ValueError(f"{folder} has a model of type {kind!r}; gpt2, llama and mixtral can be loaded")
     rope = found.get("rope_parameters") or {}  # where newer files have theta
-    if rope.get("rope_type", "default") != "default":
-        found["rope_scaling"] = rope
     found.setdefault("rope_theta", rope.get("rope_theta", 10000.0))
+    found["rope"] = _rope(found.get("rope_scaling") or rope, folder)
     for name, value in _FIXED[kind].items():
         if found.get(name, value) != value:
             raise ValueError(f"{folder} has {name}={found[name]!r}; only {value!r} can be loaded")
@@ -330,8 +423,16 @@ def read_config(folder):
     if kind == "gpt2":
         sizes |= {"kv_heads": sizes["heads"], "hidden": 4 * sizes["width"]}
     else:
-        sizes = {"kv_heads": sizes["heads"], "tied": False, "eps": 1e-6} | sizes
+        sizes = {"kv_heads": sizes["heads"], "tied": False, "eps": 1e-6, "rope": found["rope"]} | sizes
     return Config(kind, **sizes)
+
+
+def _rope(found, folder):
+    """`Config.rope` of what a ``config.json`` says."""
+    kind = found.get("rope_type", found.get("type", "default"))
+    if kind not in ("default", "llama3"):
+        raise ValueError(f"{folder} has rope_scaling={found!r}; only rope_type 'llama3' can be loaded")
+    return tuple(found[name] for name in _ROPE) if kind == "llama3" else None
 
 
 def load(model, folder):
@@ -339,7 +440,10 @@ def load(model, folder):
 
     The tensors of the model stay where they are placed.
     """
-    from functorch_port.safetensors import load_checkpoint
+    from functorch_port.safetensors import load_checkpoint, load_folder
+
+    if isinstance(model, Llama) and model.config.kind == "mixtral":
+        return model.load_state_dict(_joined(load_folder(folder)))
 
     def name_here(name):
         if name == "lm_head.weight" and isinstance(model, GPT2):
@@ -359,12 +463,38 @@ def save(model, config, folder):
     names = _NAMES[config.kind]
     text = {theirs: getattr(config, ours) for theirs, ours in names.items()} | _FIXED[config.kind]
     text |= {"model_type": config.kind, "architectures": [_CLASSES[config.kind]], "torch_dtype": "float32"}
+    if config.rope:
+        text["rope_scaling"] = {"rope_type": "llama3", **dict(zip(_ROPE, config.rope))}
     prefix = "transformer." if config.kind == "gpt2" else ""
-    state = {prefix + name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    state = {prefix + name: tensor.contiguous() for name, tensor in _apart(model.state_dict())}
     if config.tied:
         state.pop("lm_head.weight", None)
     save_file(state, folder / "model.safetensors", {"format": "pt"})
     (folder / "config.json").write_text(json.dumps(text, indent=2) + "\n")
 
 
-_CLASSES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM"}
+def _apart(state):
+    """The entries of a state dict, each expert's apart, as files have them."""
+    for name, tensor in state.items():
+        owner, joined, weight = name.partition(".experts.")
+        if joined:
+            for number, part in enumerate(tensor.unbind(0)):
+                yield f"{owner}.experts.{number}.{weight}.weight", part
+        else:
+            yield name, tensor
+
+
+def _joined(found):
+    """The state dict of the entries of a file, the experts' together."""
+    state, experts = {}, {}
+    for name, tensor in found.items():
+        owner, apart, rest = name.partition(".experts.")
+        if apart:
+            number, weight, _ = rest.split(".")
+            experts.setdefault(f"{owner}.experts.{weight}", {})[int(number)] = tensor
+        else:
+            state[name] = tensor
+    return state | {name: torch.stack([some[i] for i in sorted(some)]) for name, some in experts.items()}
+
+
+_CLASSES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM", "mixtral": "MixtralForCausalLM"}

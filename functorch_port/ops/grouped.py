@@ -45,12 +45,10 @@ def _check(mat_a: jax.Array, mat_b: jax.Array, offs: jax.Array | None, bias: jax
 def _rows_times(rows: jax.Array, matrices: jax.Array, ends: jax.Array) -> jax.Array:
     """(M, K) times (G, K, N) to (M, N): rows up to the first end use the first matrix, ...; the rest is 0."""
     sizes = jnp.diff(ends, prepend=ends.dtype.type(0))
+    # products of half precision are exact in one pass, and a TPU refuses more
+    precision = config.matmul_precision() if rows.dtype == jnp.float32 else jax.lax.Precision.DEFAULT
     out = jax.lax.ragged_dot(
-        rows,
-        matrices,
-        sizes,
-        precision=config.matmul_precision(),
-        preferred_element_type=wide(rows.dtype),
+        rows, matrices, sizes, precision=precision, preferred_element_type=wide(rows.dtype)
     )
     return out.astype(rows.dtype)
 

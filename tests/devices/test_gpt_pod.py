@@ -16,6 +16,9 @@ import language_models
 SIZES = {
     "gpt2-tiny": language_models.Config(width=16, layers=3, heads=2, kv_heads=2, hidden=64, context=12),
     "llama-tiny": language_models.Config("llama", 256, 12, 16, 3, 4, 2, 40, tied=False),
+    "mixtral-tiny": language_models.Config(
+        "mixtral", 256, 12, 16, 2, 4, 2, 40, tied=False, experts=4, chosen=2
+    ),
 }
 TINY = "--steps 4 --batch 8 --length 12 --eval-batches 1 --eval-every 9 --log-every 1 --save-every 9 --warmup 2".split()
 
@@ -32,28 +35,31 @@ def sizes(monkeypatch):
         monkeypatch.setitem(language_models.SIZES, name, size)
 
 
-def test_losses_are_those_of_one_device_on_two_meshes(tmp_path, monkeypatch):
-    want = run(tmp_path / "one", "--model", "llama-tiny", "--remat")
+@pytest.mark.parametrize("model", ["llama-tiny", "mixtral-tiny"])
+def test_losses_are_those_of_one_device_on_two_meshes(model, tmp_path, monkeypatch):
+    want = run(tmp_path / "one", "--model", model, "--remat")
     must_stop = gpt_pod.Run.must_stop
     with monkeypatch.context() as patch:
         patch.setattr(gpt_pod.Run, "must_stop", lambda self, step: step == 2 or must_stop(self, step))
-        run(tmp_path / "mesh", "--model", "llama-tiny", "--mesh", "dp=2,fsdp=2,tp=2")
-    got = run(tmp_path / "mesh", "--model", "llama-tiny", "--mesh", "fsdp=8")
+        run(tmp_path / "mesh", "--model", model, "--mesh", "dp=2,fsdp=2,tp=2")
+    got = run(tmp_path / "mesh", "--model", model, "--mesh", "fsdp=8")
     assert len(got) == 5
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-4)
 
 
-@pytest.mark.parametrize("mesh, split", [("fsdp=4,tp=2", 4), ("dp=2,fsdp=2,tp=2", 2)])
-def test_parameters_and_state_lie_in_parts(mesh, split):
-    job = gpt_pod.Job(SIZES["llama-tiny"], gpt_pod.mesh_of(mesh))
+@pytest.mark.parametrize(
+    "mesh, split, model", [("fsdp=4,tp=2", 4, "llama-tiny"), ("dp=2,fsdp=2,tp=2", 2, "mixtral-tiny")]
+)
+def test_parameters_and_state_lie_in_parts(mesh, split, model):
+    job = gpt_pod.Job(SIZES[model], gpt_pod.mesh_of(mesh))
     job.initialise(0)
     tokens = np.zeros((8, 13), np.int64)
     job.step(*job.on_devices(tokens))
     for name, parameter in job.model.named_parameters():
         for tensor in (parameter, job.optimizer.state[parameter]["exp_avg"]):
             parts = {part.data.size for part in tensor._value.addressable_shards}
-            count = 2 * split if "_proj" in name else split
+            count = 2 * split if "_proj" in name or "experts" in name else split
             assert parts == {tensor.numel() // count}, name
 
 

@@ -435,6 +435,23 @@ def test_attention_is_the_kernel_also_where_heads_are_split(tensor: int) -> None
 
 @TPU
 @pytest.mark.slow
+def test_grouped_products_of_half_precision_compute_each_row_once() -> None:
+    """A TPU's compiler refuses them in several passes."""
+    mesh = described_mesh("v5e:1x1")
+    with ft.device("meta"):
+        rows = ft.zeros(2048, 512, dtype=ft.bfloat16, requires_grad=True)
+        matrices = ft.zeros(8, 512, 256, dtype=ft.bfloat16, requires_grad=True)
+        ends = ft.zeros(8, dtype=ft.int32)
+
+    def step(rows: Any, matrices: Any, ends: Any) -> None:
+        F.grouped_mm(rows, matrices, offs=ends).float().square().sum().backward()
+
+    found = plan(step, [rows, matrices, ends], mesh=mesh)
+    assert found.analysis is not None and found.analysis["flops"]["executed"] == 3 * 2 * 2048 * 512 * 256
+
+
+@TPU
+@pytest.mark.slow
 def test_a_trace_for_devices_that_are_not_here() -> None:
     mesh = described_mesh("v5e:2x2", {"dp": 2, "tp": 2})
     net = ft.nn.Sequential(ft.nn.Linear(16, 16), ft.nn.Dropout(0.5))  # real, with a real buffer
