@@ -112,7 +112,7 @@ def swept(
     def plan(candidate: Candidate) -> Outcome:
         what = f"layout {len(plans) + 1} of {len(some)} at most, {candidate.name}"
         asked = question._replace(options=_options(candidate, question, takes))
-        found = _planned(asked, lambda phase: tell(phase and f"{what}: {phase}"), seconds)
+        found = _planned(asked, what, tell, seconds)
         if isinstance(found, str):
             return _refused(candidate, found)
         plans[candidate] = found
@@ -126,10 +126,10 @@ def swept(
     return found, plans[known[0].candidate] if known else None
 
 
-def _planned(question: Question, tell: Tell, seconds: float | None) -> Plan | str:
-    """A plan, or why there is none."""
+def _planned(question: Question, what: str, tell: Tell, seconds: float | None) -> Plan | str:
+    """A plan, or why there is none; ``what`` it is of is told with each phase."""
     try:
-        return Plan.from_json(worker.run(question, tell, seconds))
+        return Plan.from_json(worker.run(question, lambda phase: tell(phase and f"{what}: {phase}"), seconds))
     except worker.Failed as error:
         return str(error)
 
@@ -222,9 +222,7 @@ def tried(
         if compiled >= most or fit == 2:
             return
         what = Candidate(change=change)
-        found = _planned(
-            asked, lambda phase, change=change: tell(phase and f"with {change}: {phase}"), seconds
-        )  # type: ignore[misc]
+        found = _planned(asked, f"with {change}", tell, seconds)
         one = _refused(what, found) if isinstance(found, str) else outcome(what, found.to_dict())
         compiled, fit = compiled + one.compiled, fit + (one.fits is True)
         yield one
