@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,21 +18,20 @@ from typing import Any, NamedTuple
 from harness import figure, progress
 
 from functorch_port._plan import worker
+from functorch_port._plan.chips import GIB, topology
 from functorch_port._plan.rows import in_seconds
+from functorch_port._plan.topology import mesh_text
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = str(ROOT / "examples" / "gpt_pod.py")
 KEPT = Path(__file__).with_name("plan_table.json")
-GIB = 1 << 30
 
 #: pods by kind and number of chips; those of v5e and v6e with more than 256 are slices, joined by the network
 _FLAT = {8: "2x4", 16: "4x4", 64: "8x8", 256: "16x16", 1024: "16x16*4", 4096: "16x16*16"}
 _CUBES = {8: "2x2x2", 16: "2x2x4", 64: "4x4x4", 256: "4x8x8", 1024: "8x8x16", 4096: "16x16x16"}
 PODS = {"v5e": _FLAT, "v6e": _FLAT, "v5p": _CUBES, "tpu7x": _CUBES}
 COLOURS = {"v5e": "#4c78a8", "v6e": "#f58518", "v5p": "#54a24b", "tpu7x": "#b279a2"}
-#: devices of a chip; chips of a slice at most; tokens that a device computes at a time at most, for its memory
-DEVICES = {"tpu7x": 2}
-SLICE = {"v5e": 256, "v6e": 256}
+#: tokens that a device computes at a time at most, for its memory
 AT_A_TIME = {"v5e": 8192, "v6e": 16384, "v5p": 32768, "tpu7x": 32768}
 
 
@@ -63,8 +62,11 @@ MODELS = (
     Model("Mixtral 8x7B", "mixtral_8x7b", 4096, 1024, (256, 1024), 256),
     Model("Llama 70B", "llama_70b", 8192, 1024, (256, 1024, 4096), 1024),
 )
+#: what is kept of a plan's roofline
+LIMITS = ("compute", "memory", "communication", "axes", "bound", "seconds", "waiting", "mfu", "mfu_waiting")
 #: sequences for each chip where the batch grows with the pod
 WEAK = 4
+SCALED = "Llama 7B"
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,10 @@ class Case:
     def sizes(self) -> dict[str, int]:
         """Parameters are split over as many devices as there are rows, within a slice; along the others they are the
         same. Tensor parallelism takes the devices for which there is no row."""
-        devices = self.chips * DEVICES.get(self.kind, 1)
+        there = topology(self.topology)
+        devices = there.devices
         tensor = max(1, devices // self.rows)
-        split = min(devices, SLICE.get(self.kind, devices)) // tensor
-        split = min(split, self.preset.shard)
+        split = min(devices // there.slices // tensor, self.preset.shard)
         found = {"dp": devices // tensor // split, "fsdp": split, "tp": tensor}
         return {name: size for name, size in found.items() if size > 1 or name == "fsdp"}
 
@@ -116,8 +118,7 @@ class Case:
     @property
     def options(self) -> dict[str, str]:
         """Of ``functorch-port plan``."""
-        mesh = ",".join(f"{name}={size}" for name, size in self.sizes.items())
-        found = {"mesh": mesh, "batch": str(self.rows), "dtype": "bf16", "remat": "true"}
+        found = {"mesh": mesh_text(self.sizes), "batch": str(self.rows), "dtype": "bf16", "remat": "true"}
         return found | ({"microbatches": str(self.parts)} if self.parts > 1 else {})
 
 
@@ -129,7 +130,7 @@ def cases() -> Iterator[Case]:
                 yield Case(model.title, kind, chips, model.rows)
     for chips in (64, 256, 1024, 4096):
         for kind in PODS:
-            yield Case("Llama 7B", kind, chips, WEAK * chips, "weak")
+            yield Case(SCALED, kind, chips, WEAK * chips, "weak")
 
 
 def planned(case: Case, limit: float) -> dict[str, Any]:
@@ -149,23 +150,8 @@ def planned(case: Case, limit: float) -> dict[str, Any]:
     analysis = plan["analysis"]
     if analysis is None:  # the compiler gave up
         return found
-    return found | {
-        "flops": analysis["flops"]["model"],
-        **{
-            name: analysis["roofline"][name]
-            for name in (
-                "compute",
-                "memory",
-                "communication",
-                "axes",
-                "seconds",
-                "waiting",
-                "mfu",
-                "mfu_waiting",
-            )
-        },
-        "bound": analysis["roofline"]["bound"],
-    }
+    limits = {name: analysis["roofline"][name] for name in LIMITS}
+    return found | {"flops": analysis["flops"]["model"], **limits}
 
 
 # ------------------------------------------------------------------------------------------------------- the page
@@ -181,18 +167,16 @@ def _layout(options: dict[str, str]) -> str:
 
 def _row(found: dict[str, Any]) -> tuple[str, ...]:
     case = Case(**found["case"])
+    first = (f"`{case.topology}`", _layout(found["options"]))
     if "needs" not in found:
-        return (f"`{case.topology}`", _layout(found["options"]), "not planned", *[""] * 4)
+        return (*first, "not planned", *[""] * 4)
     needs = f"{found['needs'] / GIB:.1f} of {found['hbm'] / GIB:.1f}"
     if not found["fits"]:
-        return (f"`{case.topology}`", _layout(found["options"]), f"**{needs}**", *[""] * 4)
+        return (*first, f"**{needs}**", *[""] * 4)
     share = f"{found['mfu_waiting']:.0%} to {found['mfu']:.0%}"
     rates = (found["tokens"] / found[name] / case.chips for name in ("waiting", "seconds"))
     times = " to ".join(in_seconds(found[name]) for name in ("seconds", "waiting"))
-    return (
-        f"`{case.topology}`", _layout(found["options"]), needs, times,
-        found["bound"], share, " to ".join(f"{rate:,.0f}" for rate in rates),
-    )  # fmt: skip
+    return (*first, needs, times, found["bound"], share, " to ".join(f"{rate:,.0f}" for rate in rates))
 
 
 def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
@@ -204,33 +188,26 @@ def section(kept: dict[str, dict[str, Any]]) -> str:
     """The tables of the page."""
     lines: list[str] = []
     for model in MODELS:
-        rows = [
-            kept[c.key] for c in cases() if c.key in kept and (c.model, c.scaling) == (model.title, "strong")
-        ]
+        rows = _of(kept, model.title, "strong")
         if rows:
-            tokens = rows[0]["tokens"]
-            lines += [
-                f"## {model.title}",
-                "",
-                f"{model.rows:,} sequences of {model.context:,} tokens, {tokens:,} a step.",
-            ]
-            lines += ["", *_table(map(_row, rows)), ""]
-    rows = [kept[c.key] for c in cases() if c.key in kept and c.scaling == "weak"]
-    lines += [
-        "## A batch that grows with the pod",
-        "",
-        f"Llama 7B with {WEAK} sequences of 4,096 tokens for each chip.",
-    ]
-    return "\n".join([*lines, "", *_table(map(_row, rows)), ""])
+            batch = f"{model.rows:,} sequences of {model.context:,} tokens, {rows[0]['tokens']:,} a step."
+            lines += [f"## {model.title}", "", batch, "", *_table(map(_row, rows)), ""]
+    batch = f"{SCALED} with {WEAK} sequences of 4,096 tokens for each chip."
+    grown = map(_row, _of(kept, SCALED, "weak"))
+    return "\n".join([*lines, "## A batch that grows with the pod", "", batch, "", *_table(grown), ""])
+
+
+def _of(kept: dict[str, dict[str, Any]], model: str, scaling: str) -> list[dict[str, Any]]:
+    """What is known of a model's cases, in their order."""
+    return [kept[c.key] for c in cases() if (c.model, c.scaling) == (model, scaling) and c.key in kept]
 
 
 def _draw(axes: Any, kept: dict[str, dict[str, Any]]) -> None:
     for ax, scaling in zip(axes, ("strong", "weak"), strict=True):
         for kind, colour in COLOURS.items():
             found = [
-                kept[c.key] for c in cases()
-                if (c.model, c.kind, c.scaling) == ("Llama 7B", kind, scaling) and kept.get(c.key, {}).get("fits")
-            ]  # fmt: skip
+                one for one in _of(kept, SCALED, scaling) if one["case"]["kind"] == kind and one.get("fits")
+            ]
             chips = [one["case"]["chips"] for one in found]
             best, worst = ([one["tokens"] / one[name] for one in found] for name in ("seconds", "waiting"))
             ax.fill_between(chips, worst, best, color=colour, alpha=0.25)
@@ -254,16 +231,14 @@ def write(kept: dict[str, dict[str, Any]]) -> None:
     figure(page.parent, "plan_table", lambda axes: _draw(axes, kept), 9, 2)
 
 
-def plan_all(
-    some: list[Case], kept: dict[str, dict[str, Any]], limit: float, each: Callable[[], None]
-) -> None:
-    """Plan cases one after the other; ``each`` is called after each of them."""
+def plan_all(some: list[Case], kept: dict[str, dict[str, Any]], limit: float) -> None:
+    """Plan cases one after the other, and keep what is known after each of them."""
     with progress() as bar:
         task = bar.add_task("", total=len(some))
         for case in some:
             bar.update(task, description=case.key)
             kept[case.key] = planned(case, limit)
-            each()
+            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
             bar.advance(task)
 
 
@@ -282,22 +257,17 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the cases")
     options = parser.parse_args()
     kept: dict[str, dict[str, Any]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    known = {case.key: case for case in reversed([*cases()])}  # of two with one key the first
+    known: dict[str, Case] = {}
+    for case in cases():
+        known.setdefault(case.key, case)
     some = [
-        case
-        for key, case in reversed(known.items())
-        if options.only in key and not (options.missing and key in kept)
+        case for key, case in known.items() if options.only in key and not (options.missing and key in kept)
     ]
     if options.list:
         print("\n".join(f"{case.key}: {_layout(case.options)}" for case in some))
         return 0
     if not options.page:
-        plan_all(
-            some,
-            kept,
-            options.time_limit,
-            lambda: KEPT.write_text(json.dumps(kept, indent=1) + "\n") and None,
-        )
+        plan_all(some, kept, options.time_limit)
     write(kept)
     return 0
 

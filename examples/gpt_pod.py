@@ -138,22 +138,23 @@ def placed(model, mesh, dtype):
 
 def spread(experts, mesh):
     """Each device computes its tokens, with its part of the width between the two layers of every expert."""
-    names = mesh.mesh_dim_names
-    if "tp" in names:  # the first dimension is that of the stacked layers
+    if "tp" in mesh.mesh_dim_names:  # the first dimension is that of the stacked layers
         specs = {"w1": P(None, None, "tp"), "w3": P(None, None, "tp"), "w2": P(None, None, None, "tp")}
         shard(experts, specs, mesh)
-    along = lambda tensor: [tensor if name == "tp" else Replicate() for name in names]
-    rows, sums = (
-        [Shard(0) if name != "tp" else place for name in names] for place in (Replicate(), Partial())
-    )
-    given = (rows, rows, rows, along(Shard(1)), along(Shard(2)), along(Shard(1)))  # as `mixed` takes them
+    rows, sums = places(mesh), places(mesh, tp=Partial())
+    wide, back = (places(mesh, data=Replicate(), tp=Shard(i)) for i in (1, 2))
+    given = (rows, rows, rows, wide, back, wide)  # as `mixed` takes them
     experts.each = partial(local_map, out_placements=sums, in_placements=given, device_mesh=mesh)
+
+
+def places(mesh, data=Shard(0), tp=Replicate()):
+    """How a tensor lies along ``dp`` and ``fsdp``, where each device has its rows by default, and along ``tp``."""
+    return [tp if name == "tp" else data for name in mesh.mesh_dim_names]
 
 
 def split(tokens, mesh):
     """Tokens of which each device of the mesh has its rows; all processes have the same ones."""
-    places = [Shard(0) if name in ("dp", "fsdp") else Replicate() for name in mesh.mesh_dim_names]
-    return distribute_tensor(tokens, mesh, places, src_data_rank=None)
+    return distribute_tensor(tokens, mesh, places(mesh), src_data_rank=None)
 
 
 class Job:

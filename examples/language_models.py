@@ -387,11 +387,12 @@ _FIXED = {
     },
     "llama": {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
     "mixtral": {
-        "hidden_act": "silu", "sliding_window": None,
+        "hidden_act": "silu",
+        "sliding_window": None,
         "router_jitter_noise": 0.0,
         "output_router_logits": False,
     },
-}  # fmt: skip
+}
 #: names of `Config.rope` in Hugging Face's config.json
 _ROPE = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 

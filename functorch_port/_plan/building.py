@@ -76,10 +76,12 @@ def asked_for(question: Question) -> dict[str, str]:
     Raises:
         BadInput: there is no such function, or what is given cannot be used with any mesh.
     """
-    parameters = inspect.signature(_called_with(question, varied=True)[0]).parameters
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    defaults = {name: p.default for name, p in parameters.items()}
-    return {name: _as_text(defaults.get(name)) for name in _OPTIONS if takes_all or name in defaults}
+    named, takes_all = _parameters(_called_with(question, varied=True)[0])
+    return {
+        name: _as_text(named[name].default if name in named else None)
+        for name in _OPTIONS
+        if takes_all or name in named
+    }
 
 
 def _as_text(default: Any) -> str:
@@ -206,13 +208,18 @@ def _no_build(file: str, name: str, module: ModuleType) -> str:
     )
 
 
+def _parameters(build: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
+    """Those that can be given by name, and whether ``build`` takes all others, too."""
+    parameters = inspect.signature(build).parameters.values()
+    named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
 def _arguments(
     build: Callable[..., Any], name: str, given: dict[str, Any], left: dict[str, Any], topology: str
 ) -> dict[str, Any]:
     """What ``build`` is called with, by name: what is given, and of the rest that it asks for what is left."""
-    parameters = inspect.signature(build).parameters.values()
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    named, takes_all = _parameters(build)
     for option in given:
         if option not in named and not takes_all:
             raise BadInput(

@@ -129,9 +129,7 @@ def add_to(commands: Any) -> None:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"a number of compilations is at least 1, got {text}")
-    return int(text)
+    return _whole(text, "compilations")
 
 
 def _count_or_none(text: str) -> int:
@@ -139,8 +137,13 @@ def _count_or_none(text: str) -> int:
 
 
 def _tokens(text: str) -> int:
+    return _whole(text, "tokens")
+
+
+def _whole(text: str, what: str) -> int:
+    """An integer of at least 1."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"a number of tokens is at least 1, got {text}")
+        raise argparse.ArgumentTypeError(f"a number of {what} is at least 1, got {text}")
     return int(text)
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "described_mesh",
     "devices_of",
     "known",
+    "mesh_text",
     "parsed_mesh",
     "virtual_devices",
 ]
@@ -122,6 +123,11 @@ def parsed_mesh(text: str) -> dict[str, int]:
     return sizes
 
 
+def mesh_text(sizes: Mapping[str, int]) -> str:
+    """What `parsed_mesh` reads."""
+    return ",".join(f"{name}={size}" for name, size in sizes.items())
+
+
 def described_mesh(topology: str, mesh: Mapping[str, int] | None = None) -> DeviceMesh:
     """A `DeviceMesh` of devices that are not here, for modules and tensors on the meta device. Real
     ones that are placed there become such.
@@ -149,11 +155,11 @@ def described_mesh(topology: str, mesh: Mapping[str, int] | None = None) -> Devi
     sizes = dict(mesh or {"fsdp": len(found)})
     if not all(isinstance(size, int) and size > 0 for size in sizes.values()):
         raise BadTopology(f"the sizes of a mesh are integers of at least 1, got {sizes}")
-    if math.prod(sizes.values()) != len(found):
-        said = ",".join(f"{name}={size}" for name, size in sizes.items())
+    count = math.prod(sizes.values())
+    if count != len(found):
         raise BadTopology(
-            f"the mesh {said} has {math.prod(sizes.values())} devices, and {topology} has {len(found)}: the sizes are "
-            f"to multiply to {len(found)}, as in {_some_mesh(sizes, len(found))}"
+            f"the mesh {mesh_text(sizes)} has {count} devices, and {topology} has {len(found)}: the sizes are to "
+            f"multiply to {len(found)}, as in {_some_mesh(sizes, len(found))}"
         )
     array = _arranged(found, tuple(sizes.values()))
     kind = device_type_of_platform(found[0].platform)
@@ -172,7 +178,7 @@ def _some_mesh(sizes: Mapping[str, int], count: int) -> str:
     for name in others:
         kept[name] = math.gcd(left, sizes[name])
         left //= kept[name]
-    return ",".join(f"{name}={size}" for name, size in {first: left, **kept}.items())
+    return mesh_text({first: left, **kept})
 
 
 def _arranged(found: list[Any], shape: tuple[int, ...]) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from . import chips, worker
 from .report import Plan
 from .sweep import Candidate, Outcome, Sweep, candidates, meshes, outcome, sweep
-from .topology import BadTopology, known, parsed_mesh, virtual_devices
+from .topology import BadTopology, known, mesh_text, parsed_mesh, virtual_devices
 from .worker import Question
 
 __all__ = ["changes", "space", "swept", "tried"]
@@ -80,7 +80,7 @@ def _options(candidate: Candidate, question: Question, takes: Mapping[str, str])
     """The options of a candidate's plan."""
     found = dict(question.options)
     if candidate.mesh:
-        found["mesh"] = ",".join(f"{name}={size}" for name, size in candidate.mesh)
+        found["mesh"] = mesh_text(dict(candidate.mesh))
     if "remat" in takes and "remat" not in found:
         found["remat"] = str(candidate.remat).lower()
     if "microbatches" in takes and "microbatches" not in found:
@@ -169,7 +169,7 @@ def changes(
     if larger is not None:
         first = "fsdp" if "fsdp" in mesh else next(iter(mesh))
         wider = {name: size * (2 if name == first else 1) for name, size in mesh.items()}
-        more = {**less, "mesh": _text(wider)} if "mesh" in takes else less
+        more = {**less, "mesh": mesh_text(wider)} if "mesh" in takes else less
         change, there = _with(question, more)
         yield f"--topology {larger} {change}".strip(), there._replace(topology=larger)
 
@@ -179,16 +179,12 @@ def _with(question: Question, more: dict[str, str]) -> tuple[str, Question]:
     return change, question._replace(options={**question.options, **more})
 
 
-def _text(mesh: dict[str, int]) -> str:
-    return ",".join(f"{name}={size}" for name, size in mesh.items())
-
-
 def _moved(mesh: dict[str, int], source: int, to: int) -> str | None:
     """The mesh with half of one axis given to another; None if that cannot be."""
     names = list(mesh)
     if len(names) < 2 or mesh[names[source]] % 2:
         return None
-    return _text({**mesh, names[source]: mesh[names[source]] // 2, names[to]: mesh[names[to]] * 2})
+    return mesh_text({**mesh, names[source]: mesh[names[source]] // 2, names[to]: mesh[names[to]] * 2})
 
 
 def _larger(topology: str) -> str | None:
