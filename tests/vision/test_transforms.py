@@ -15,8 +15,10 @@ from counting import xla_compilations
 from pictures import KINDS, PICTURE, PLANES, array, both, check_augmix, check_same, compare, raised, seed
 from PIL import Image
 from real_torchvision import torchvision
+from torchvision.transforms import v2 as _their_v2  # noqa: F401 - makes `theirs.v2`
 
 import functorch_port as ft
+import functorch_port.vision.transforms.v2  # makes `ours.v2`
 from functorch_port.vision import transforms as ours
 from functorch_port.vision.transforms import functional as our_functional
 
