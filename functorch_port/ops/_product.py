@@ -17,31 +17,35 @@ from .._base import config, lowering
 __all__ = ["multiply", "multiply_p", "sizes"]
 
 
-def multiply(a: jax.Array, b: jax.Array, transposed: bool = False, wide: Any = None) -> jax.Array:
+def multiply(
+    a: jax.Array, b: jax.Array, transposed: bool = False, wide: Any = None, precision: Any = None
+) -> jax.Array:
     """``a @ b``, or ``a @ b.mT`` if ``transposed``.
 
     Args:
         a, b: the matrices, of one dtype.
         wide: the dtype of the accumulator and the result; by default theirs.
+        precision: by default that of ``set_float32_matmul_precision``.
     """
+    precision = config.matmul_precision() if precision is None else precision
     if _is_batched(a, b) and lowering.has_way(multiply_p, a, b, transposed):
         if b.ndim == 2:
             x, y = a.reshape(-1, a.shape[-1]), b
         else:
             x, y = (v.reshape(-1, *v.shape[-2:]) for v in (a, b))
-        out = multiply_p.bind(x, y, left=False, right=transposed, precision=config.matmul_precision())
+        out = multiply_p.bind(x, y, left=False, right=transposed, precision=precision)
         return out.reshape(*a.shape[:-1], out.shape[-1])
     if a.ndim and a.shape[-1] == 1 and a.dtype in (np.float32, np.float64):
-        return not_merged_p.bind(_by_dot(a, b, transposed, wide))
-    return _by_dot(a, b, transposed, wide)
+        return not_merged_p.bind(_by_dot(a, b, transposed, wide, precision))
+    return _by_dot(a, b, transposed, wide, precision)
 
 
-def _by_dot(a: jax.Array, b: jax.Array, transposed: bool, wide: Any) -> jax.Array:
+def _by_dot(a: jax.Array, b: jax.Array, transposed: bool, wide: Any, precision: Any) -> jax.Array:
     if transposed and b.ndim == 2:
         how: Any = (((a.ndim - 1,), (1,)), ((), ()))
-        return lax.dot_general(a, b, how, config.matmul_precision(), wide)
+        return lax.dot_general(a, b, how, precision, wide)
     b = jnp.swapaxes(b, -1, -2) if transposed else b
-    return jnp.matmul(a, b, precision=config.matmul_precision(), preferred_element_type=wide)
+    return jnp.matmul(a, b, precision=precision, preferred_element_type=wide)
 
 
 def _is_batched(a: Any, b: Any) -> bool:

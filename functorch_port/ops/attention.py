@@ -19,7 +19,7 @@ from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import BOOL, c_name, check_broadcast, type_name, wide
 from functorch_port.ops.products import check_matmul, product
 
-__all__ = ["attend", "scaled_dot_product_attention"]
+__all__ = ["product_for", "scaled_dot_product_attention"]
 
 
 def _check(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
@@ -75,13 +75,30 @@ def _weights(scores: jax.Array) -> tuple[jax.Array, jax.Array]:
     return weights, summed[..., 0]
 
 
-def attend(scores: jax.Array, value: jax.Array, keep: Any = None, dropout_p: float = 0.0) -> jax.Array:
+def product_for(dtype: Any, a: jax.Array, b: jax.Array, transposed: bool = False) -> jax.Array:
+    """The product of arrays of `wide`, in attention of tensors of ``dtype``.
+
+    For bfloat16 a TPU multiplies in one pass, which rounds to bfloat16 what had more digits: the weights, and slopes.
+    So do kernels for attention.
+    """
+    return product(a, b, transposed, lax.Precision.DEFAULT if dtype == jnp.bfloat16 else None)
+
+
+def _scores(query: jax.Array, key: jax.Array, scale: float) -> jax.Array:
+    """``query @ key.T * scale`` in a wide dtype."""
+    a, b = (x.astype(wide(x.dtype)) for x in (query, key))
+    if query.dtype == jnp.bfloat16:  # exact in `product_for`: the scaled query would be rounded
+        return product_for(query.dtype, a, b, transposed=True) * scale
+    return product_for(query.dtype, a * scale, b, transposed=True)
+
+
+def _attend(dtype: Any, scores: jax.Array, value: jax.Array, keep: Any, dropout_p: float) -> jax.Array:
     """The values weighted by the softmax of the scores; weights are dropped where ``keep`` is 0."""
     weights, _ = _weights(scores)
     if keep is not None:
         weights = weights * (keep.astype(weights.dtype) * (0.0 if dropout_p == 1 else 1 / (1 - dropout_p)))
     check_matmul(weights, value)
-    return product(weights, value)
+    return product_for(dtype, weights, value)
 
 
 def _keeps_weights(query: Array, key: Array, *rest: Any) -> bool:
@@ -124,9 +141,8 @@ def scaled_dot_product_attention(
     check_matmul(query, jax.eval_shape(lambda x: jnp.swapaxes(x, -1, -2), key))
 
     def plain(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
-        query, key, value = (x.astype(wide(result)) for x in (query, key, value))
-        scores = product(query * scale, key, transposed=True)
-        return attend(masked_scores(scores, attn_mask, is_causal), value, keep, dropout_p).astype(result)
+        scores = masked_scores(_scores(query, key, scale), attn_mask, is_causal)
+        return _attend(result, scores, value.astype(scores.dtype), keep, dropout_p).astype(result)
 
     if kernel is None:
         return plain(query, key, value)
@@ -141,8 +157,7 @@ def _for_heads(x: jax.Array, heads: int) -> jax.Array:
 @op("_attention_scores", where="", node="MulBackward0")
 def attention_scores(query: Array, key: Array, scale: float):
     """``query @ key.T * scale`` in a wide dtype, with the key heads repeated for the query heads."""
-    query, key = (x.astype(wide(x.dtype)) for x in (query, key))
-    return product(query * scale, _for_heads(key, query.shape[1]), transposed=True)
+    return _scores(query, _for_heads(key, query.shape[1]), scale)
 
 
 @op("_attend", where="", node="FlexAttentionBackward")
@@ -150,4 +165,8 @@ def attend_with_sums(scores: Array, value: Array):
     """(the values weighted by the softmax of the scores, the log-sum-exp, the maximum score)."""
     weights, lse = _weights(scores)
     values = _for_heads(value, scores.shape[1]).astype(weights.dtype)
-    return product(weights, values).astype(value.dtype), lse, lax.stop_gradient(jnp.max(scores, -1))
+    return (
+        product_for(value.dtype, weights, values).astype(value.dtype),
+        lse,
+        lax.stop_gradient(jnp.max(scores, -1)),
+    )

@@ -34,12 +34,13 @@ from .distance import largest
 from .vector_norms import vector_norm_of
 
 
-def product(a: jax.Array, b: jax.Array, transposed: bool = False) -> jax.Array:
+def product(a: jax.Array, b: jax.Array, transposed: bool = False, precision: Any = None) -> jax.Array:
     """``a @ b`` (``a @ b.mT`` if ``transposed``) of equal dtypes.
 
-    Half precision accumulates in float32; float32 has the precision of ``set_float32_matmul_precision``.
+    Half precision accumulates in float32; float32 has the precision of ``set_float32_matmul_precision``, or the one
+    given.
     """
-    return _wide_product(a, b, transposed).astype(a.dtype)
+    return _wide_product(a, b, transposed, precision).astype(a.dtype)
 
 
 def _shape_text(x: jax.Array) -> str:
@@ -215,10 +216,10 @@ def _plus_product(
     return (own + scaled).astype(out)
 
 
-def _wide_product(a: jax.Array, b: jax.Array, transposed: bool = False) -> jax.Array:
+def _wide_product(a: jax.Array, b: jax.Array, transposed: bool = False, precision: Any = None) -> jax.Array:
     from ._product import multiply
 
-    return multiply(a, b, transposed, wide(a.dtype))
+    return multiply(a, b, transposed, wide(a.dtype), precision)
 
 
 def _check_self_type(input: jax.Array, mat: jax.Array) -> None:

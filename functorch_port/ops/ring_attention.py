@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -23,8 +24,7 @@ from jax.sharding import PartitionSpec
 from .._base.meshes import within
 from .._run.registry import Array, op
 from ._common import wide
-from .attention import _check, _repeated
-from .products import product
+from .attention import _check, _repeated, product_for
 
 __all__ = ["ring_attention"]
 
@@ -201,12 +201,13 @@ class _Ring:
         """
         dtype = wide(q.dtype)
         q, k, v = map(self.deal, (q, k, v))
-        q_wide = q.astype(dtype) * self.scale
+        q_wide = q.astype(dtype)
+        product = partial(product_for, q.dtype)
 
         def meet(carry: Any, rows: slice, columns: slice, hidden: Any, factors: Any) -> Any:
             (most, total, out), (keys, values) = carry
             keys_wide, values_wide = (x[..., columns, :].astype(dtype) for x in (keys, values))
-            scores = _hidden(product(q_wide[..., rows, :], keys_wide, transposed=True), hidden)
+            scores = _hidden(product(q_wide[..., rows, :], keys_wide, transposed=True) * self.scale, hidden)
             now = jnp.maximum(most[..., rows], scores.max(-1))
             base = jnp.where(jnp.isneginf(now), 0, now)
             weights, old = jnp.exp(scores - base[..., None]), jnp.exp(most[..., rows] - base)
@@ -232,14 +233,15 @@ class _Ring:
     def backward(self, seed: Any, q: Any, k: Any, v: Any, out: Any, sums: Any, ct: Any) -> Any:
         """The gradients of this part; those of keys and values go round with them."""
         dtype = wide(q.dtype)
-        q_wide, ct = q.astype(dtype) * self.scale, self.deal(ct).astype(dtype)
+        q_wide, ct = q.astype(dtype), self.deal(ct).astype(dtype)
+        product = partial(product_for, q.dtype)
         inner = (out.astype(dtype) * ct).sum(-1)
 
         def meet(carry: Any, rows: slice, columns: slice, hidden: Any, factors: Any) -> Any:
             dq, (keys, values, dk, dv) = carry
             keys_wide, values_wide = (x[..., columns, :].astype(dtype) for x in (keys, values))
             mine, slope = q_wide[..., rows, :], ct[..., rows, :]
-            scores = _hidden(product(mine, keys_wide, transposed=True), hidden)
+            scores = _hidden(product(mine, keys_wide, transposed=True) * self.scale, hidden)
             weights = jnp.exp(scores - sums[..., rows, None])
             slopes = _times(product(slope, values_wide, transposed=True), factors, rows, columns)
             slopes = weights * (slopes - inner[..., rows, None])
@@ -252,7 +254,7 @@ class _Ring:
         first = jnp.zeros(q.shape, dtype), moving
         factors = self._factors(seed, q, k)
         dq, (_, _, dk, dv) = self._around(q.shape[-2], k.shape[-2], meet, first, factors, last=True)
-        found = (dq * self.scale).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype)
+        found = (dq * self.scale).astype(q.dtype), (dk * self.scale).astype(k.dtype), dv.astype(v.dtype)
         return tuple([self.collect(x) for x in found])
 
 

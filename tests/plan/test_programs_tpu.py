@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import steps_on_meshes as steps
 from jax.experimental import pallas as pl
+from jax.extend import core as jax_core
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+import functorch_port as ft
 from functorch_port._plan import hlo, work
 from functorch_port._plan.analysis import analyse
 from functorch_port._plan.chips import topology
@@ -264,3 +266,35 @@ def test_a_pod() -> None:
         share / (2 + 2 / 4)
     )  # a ring, and every fourth of another
     assert as_given.seconds(gathers[0]) == pytest.approx(share / (2 / 2 + 2 / 2))  # every second chip of both
+
+
+@pytest.mark.parametrize(
+    ("dtype", "how", "unit"),
+    [
+        ("bfloat16", {"attn_mask": True}, "bf16"),
+        ("bfloat16", {"dropout_p": 0.1}, "bf16"),
+        ("bfloat16", {"is_causal": True, "scale": 0.3}, "bf16"),
+        ("float32", {"is_causal": True}, "bf16x6"),
+    ],
+)
+def test_plain_attention_of_bfloat16_multiplies_in_one_pass(
+    dtype: str, how: dict[str, Any], unit: str
+) -> None:
+    """Where there is no kernel for it: a mask, dropout, a length that no block divides."""
+    length = 200
+    tensors = [ft.zeros(2, 4, length, 64, dtype=getattr(ft, dtype)) for _ in range(3)]
+    if "attn_mask" in how:
+        how = {"attn_mask": ft.ones(length, length, dtype=ft.bool)}
+
+    def both(*given: Any) -> Any:
+        out, pull = ft.func.vjp(lambda *t: ft.nn.functional.scaled_dot_product_attention(*t, **how), *given)
+        return out, pull(out)
+
+    with ft.compiler.for_platform("tpu"):
+        jaxpr = ft.functionalize(both).jaxpr(*tensors)
+    place = NamedSharding(Mesh(chips("v5e:2x2")[:1], ("x",)), P())
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place) for x in jaxpr.in_avals]
+    program = compiled_with_text(jax.jit(jax_core.jaxpr_as_fun(jaxpr)).lower(*shapes), "tpu")[1]
+    assert work.products(hlo.parse(program)) == {
+        unit: 6 * 2 * 8 * length**2 * 64
+    }  # two, and four derivatives
