@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import Jaxpr
 
 __all__ = [
-    "count_of", "inlined", "is_literal", "largest", "mesh_of_processes", "nbytes", "operations", "peak", "pruned",
-    "uses", "walk",
+    "count_of", "inlined", "is_literal", "largest", "mesh_of_processes", "nbytes", "needed", "operations", "peak",
+    "pruned", "uses", "walk",
 ]  # fmt: skip
 
 #: primitives that are a jaxpr of their own, and the parameter that holds it
@@ -71,11 +71,15 @@ def walk(
 def _called(eqn: Any, platform: str) -> Any:
     """The program that an operation is, whose inputs are its last operands; None for another operation."""
     name, params = eqn.primitive.name, eqn.params
-    if name == "cond" and (platforms := params.get("branches_platforms")):
-        return next(
-            b for b, names in zip(params["branches"], platforms) if names is None or platform in names
-        )
+    if name == "cond" and params.get("branches_platforms"):
+        return _branch(params, platform)
     return params[_CALLS[name]] if name in _CALLS else None
+
+
+def _branch(params: dict[str, Any], platform: str) -> Any:
+    """What a platform computes where each has a program of its own."""
+    branches = zip(params["branches"], params["branches_platforms"])
+    return next(b for b, names in branches if names is None or platform in names)
 
 
 def inlined(jaxpr: Jaxpr) -> Jaxpr:
@@ -94,6 +98,32 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
 
 
 # ------------------------------------------------------------------ what is needed
+
+
+def needed(jaxpr: Jaxpr, platform: str) -> Jaxpr:
+    """What a platform computes of a program for several, without what no output depends on."""
+    return pruned(_only(jaxpr, platform))[0]
+
+
+def _only(value: Any, platform: str) -> Any:
+    """The same program, or parameter of an operation, without the branches for other platforms."""
+    if isinstance(value, tuple | list):
+        return type(value)(_only(one, platform) for one in value) if _has_jaxpr(value) else value
+    if hasattr(value, "consts") and hasattr(value, "jaxpr"):
+        return value.replace(jaxpr=_only(value.jaxpr, platform))
+    if not hasattr(value, "eqns"):
+        return value
+    eqns = []
+    for eqn in value.eqns:
+        params = dict(eqn.params)
+        if params.get("branches_platforms"):
+            params |= {"branches": (_branch(params, platform),), "branches_platforms": None}
+        eqns.append(eqn.replace(params={name: _only(one, platform) for name, one in params.items()}))
+    return value.replace(eqns=eqns)
+
+
+def _has_jaxpr(values: Any) -> bool:
+    return any(hasattr(one, "eqns") or hasattr(one, "jaxpr") for one in values)
 
 
 def pruned(jaxpr: Jaxpr, outputs: Sequence[bool] | None = None) -> tuple[Jaxpr, list[bool]]:

@@ -16,6 +16,7 @@ import jax
 
 from .._array import tracing
 from .._base import jaxprs
+from .._base.device import device_type_of_platform
 from .._base.units import nbytes
 from .._tensor.tensor import Tensor
 from ..distributed.device_mesh import DeviceMesh
@@ -339,7 +340,10 @@ def _saved(ready: Lowered) -> list[Kept]:
     """What the backward pass reads of the forward pass. How that is split over devices is not known before the compiler
     has run: bytes are those of an equal share.
     """
-    saved = saved_for_backward(getattr(ready.jaxpr, "jaxpr", ready.jaxpr))
+    saved = saved_for_backward(
+        getattr(ready.jaxpr, "jaxpr", ready.jaxpr),
+        device_type_of_platform(ready.mesh.devices.flat[0].platform),
+    )
     found = [
         Kept(jaxprs.nbytes(v) // ready.mesh.size, f"{v.aval.str_short()} on all devices", scope, True)
         for v, scope in saved.items()

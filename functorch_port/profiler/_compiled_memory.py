@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from .._base import flops, scopes
-from .._base.jaxprs import is_literal, nbytes
+from .._base.jaxprs import is_literal, nbytes, needed
 from ._eager_memory import INPUTS, OTHER
 from ._owners import GRADIENTS, NO_MODULE, Moment, Owner, nbytes_of, owners
 
@@ -58,22 +58,25 @@ def of_program(step: Any, program: Any) -> tuple[Moment, dict[str, int]]:
     return moment, numbers
 
 
-def kept_for_backward(jaxpr: Any) -> Counter[str]:
+def kept_for_backward(jaxpr: Any, platform: str) -> Counter[str]:
     """An estimate: bytes of what the forward pass computes and the backward pass reads, by the module that makes it.
 
     XLA may compute some of it again, or never store it.
     """
     sizes: Counter[str] = Counter()
-    for variable, scope in saved_for_backward(jaxpr).items():
+    for variable, scope in saved_for_backward(jaxpr, platform).items():
         sizes[scope or NO_MODULE] += nbytes(variable)
     return +sizes
 
 
-def saved_for_backward(jaxpr: Any) -> dict[Any, str]:
-    """Variables that the forward pass makes and the backward pass reads, with the modules that make them."""
+def saved_for_backward(jaxpr: Any, platform: str) -> dict[Any, str]:
+    """Variables that the forward pass makes and the backward pass reads, with the modules that make them.
+
+    The program has a result of each platform's way; those that only others save are left out.
+    """
     made: dict[Any, tuple[Any, int]] = {}
     kept: dict[Any, str] = {}
-    for eqn in jaxpr.eqns:
+    for eqn in needed(jaxpr, platform).eqns:
         if scopes.is_backward(flops.scope_of(eqn)):
             read = [v for v in eqn.invars if not is_literal(v) and v in made and v not in kept]
             kept |= {v: _scope_of(*made[v]) for v in read}

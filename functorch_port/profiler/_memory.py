@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from .._base import tables
+from .._base.device import device_type_of_platform, platform
 from .._base.optional import optional
 from .._base.units import BYTES, nbytes, unit_of
 from .._tensor.tree import tensors
@@ -166,7 +167,9 @@ def memory_breakdown(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Bre
         step(*args, **kwargs)
         program = compiled.programs()[0]
         moment, xla = of_compiled.of_program(compiled._fn, program)
-        estimates = of_compiled.kept_for_backward(program.executable.jaxpr.jaxpr)
+        estimates = of_compiled.kept_for_backward(
+            program.executable.jaxpr.jaxpr, device_type_of_platform(platform())
+        )
         return Breakdown({"the call": moment.costs}, moment.modules, estimates, xla)
     watcher = Watcher(step, tensors((args, kwargs)))
     with watcher:

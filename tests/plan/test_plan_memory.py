@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import pytest
 
 import functorch_port as ft
-from functorch_port._base import scopes
+from functorch_port._base import jaxprs, scopes
 from functorch_port._plan import planning
 from functorch_port._plan.lowering import lowered
 from functorch_port._plan.memory import Kept, at_the_peak, scope_of
 from functorch_port._plan.topology import described_mesh
+from functorch_port.profiler._compiled_memory import saved_for_backward
 
 #: a scheduled program: `a` lives until `c` is made, which takes its place; S(1) is a memory of its own
 TEXT = """\
@@ -84,6 +85,39 @@ def test_modules_have_no_more_saved_activations_than_there_are() -> None:
     causes, modules = planning._sorted(ready, compiler, kept)
     assert {cause.name: cause.bytes for cause in causes if cause.bytes} == {"activations saved": 400}
     assert modules == {"net/a": {"activations saved": 300}, "net/b": {"activations saved": 100}}
+
+
+class _Attends(ft.nn.Module):
+    """A layer with attention that a TPU's kernel computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = ft.nn.Linear(64, 64, dtype=ft.bfloat16)
+
+    def forward(self, x: ft.Tensor) -> ft.Tensor:
+        h = self.both(x)
+        return x + ft.nn.functional.scaled_dot_product_attention(h, h, h, is_causal=True)
+
+
+@pytest.mark.parametrize("scanned", [False, True])
+def test_what_only_another_platform_saves_is_not_counted(scanned: bool) -> None:
+    """The scores, which the kernel never holds; that of another platform holds them for each layer."""
+    heads, length = 4, 512
+    layers = ft.nn.Sequential(*[_Attends() for _ in range(3)])
+    if scanned:
+        layers.scan_()
+
+    def step(x: ft.Tensor) -> list[ft.Tensor | None]:
+        layers(x).float().square().sum().backward()
+        return [p.grad for p in layers.parameters()]
+
+    with ft.compiler.for_platform("tpu"):
+        jaxpr = ft.functionalize(step).jaxpr(ft.zeros(1, heads, length, 64, dtype=ft.bfloat16))
+    scores = 4 * heads * length**2
+    found = {name: sum(map(jaxprs.nbytes, saved_for_backward(jaxpr.jaxpr, name))) for name in ("tpu", "cpu")}
+    assert found["tpu"] < 1.5 * scores < 3 * scores < found["cpu"]
+    sizes = {v.aval.size for v in saved_for_backward(jaxpr.jaxpr, "tpu")}
+    assert max(sizes) <= 3 * heads * length * 64
 
 
 def test_scopes_are_modules() -> None:

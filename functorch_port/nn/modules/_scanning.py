@@ -270,14 +270,15 @@ def check_written(before: dict[str, Tensor], after: dict[str, Any], versions: di
     for name, tensor in before.items():
         if after[name] is not tensor or tensor._storage.version != versions[name]:
             raise RuntimeError(
-                f"ScanStack: a layer writes to its {name!r}, and the write would be lost; use a Sequential"
+                f"a scanned layer writes to its {name!r}, and the write would be lost; use a Sequential or a loop, "
+                "without scan"
             )
 
 
 def _check_kept(values: list[Any], outs: list[Any], same: bool) -> None:
     if not same:
-        raise RuntimeError("ScanStack: a layer must return the structure of Tensors that it received")
+        raise RuntimeError("a scanned layer must return the structure of Tensors that it received")
     for value, out in zip(values, outs, strict=True):
         if (value.shape, value.dtype) != (out._value.shape, out._value.dtype):
             found = f"{tuple(value.shape)} {value.dtype} to {tuple(out._value.shape)} {out._value.dtype}"
-            raise RuntimeError(f"ScanStack: a layer changes {found}; shape and dtype must not change")
+            raise RuntimeError(f"a scanned layer changes {found}; shape and dtype must not change")
