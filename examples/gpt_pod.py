@@ -157,6 +157,11 @@ def split(tokens, mesh):
     return distribute_tensor(tokens, mesh, places(mesh), src_data_rank=None)
 
 
+#: of XLA: for a TPU it multiplies with the parts of a split weight as they arrive, and adds the products up in HBM. To
+#: wait for the whole weight takes half of the time (docs/plan_figures.md).
+OPTIONS = {"tpu": {"xla_jf_spmd_threshold_for_windowed_einsum_mib": 1_000_000}}
+
+
 class Job:
     """A model, its optimizer and schedule, and the two compiled functions of a run.
 
@@ -197,7 +202,8 @@ class Job:
             return 0.1 + 0.45 * (1 + math.cos(math.pi * done))
 
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, rate)
-        self.step = torch.compile(self.step, keep_grads=False)
+        where = mesh.device_type if mesh is not None else jax.default_backend()
+        self.step = torch.compile(self.step, keep_grads=False, options=OPTIONS.get(where))
         self.evaluate = torch.compile(self.evaluate)
 
     def initialise(self, seed):

@@ -58,6 +58,9 @@ SPLIT = {
     "up": ColwiseParallel(), "down": RowwiseParallel(),
 }  # fmt: skip
 
+#: of XLA: it is to wait for a split weight as a whole, and not to add up products with its parts
+OPTIONS = {"tpu": {"xla_jf_spmd_threshold_for_windowed_einsum_mib": 1_000_000}}
+
 
 def build(mesh, batch=16, dtype=torch.bfloat16, remat=True, microbatches=1, size=(50304, 4096, 32, 32, 2048)):
     """The training step, and what it is called with."""
@@ -76,7 +79,7 @@ def build(mesh, batch=16, dtype=torch.bfloat16, remat=True, microbatches=1, size
         shard(tensor, P("fsdp"), mesh)
     optimizer = torch.optim.AdamW(net.parameters(), lr=3e-4, weight_decay=0.1)
 
-    @torch.compile(keep_grads=False)
+    @torch.compile(keep_grads=False, options=OPTIONS.get(mesh.device_type))
     def step(x, y):
         optimizer.zero_grad()
         total = 0.0

@@ -168,6 +168,8 @@ class _Done(NamedTuple):
     collectives: list[Collective]
 
 
+#: what the compiler calls the loops in which it does a product with the parts of an array
+_IN_PARTS = "windowed_dot_general_body"
 #: in custom calls that compute nothing
 _NO_KERNELS = (
     "AsyncCollective", "AllocateBuffer", "ConsumeBuffer", '"Sharding"', "SPMD", "MoveTo", "annotate_device", '"X64',
@@ -222,6 +224,13 @@ def _warnings(program: reading.Program, done: _Done, share: float) -> list[str]:
         warnings.append(
             f"The devices together do {products / share if share else math.inf:.2f} times the step's FLOPs: some "
             "compute the same, or the compiler computes again."
+        )
+    in_parts = work.traffic(program, _IN_PARTS) / (done.traffic or 1)
+    if in_parts > 0.1:
+        warnings.append(
+            "The compiler does products in parts, as the parts of a split array arrive, and adds them up: that is "
+            f"{in_parts:.0%} of what goes to and from HBM. It may be faster to wait for the whole array: "
+            'torch.compile(step, options={"xla_jf_spmd_threshold_for_windowed_einsum_mib": 1000000}).'
         )
     if silent := work.without_cycles(program):
         first = silent[0].place or silent[0].name

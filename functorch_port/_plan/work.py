@@ -117,17 +117,20 @@ _FREE = frozenset({
 _COLLECTIVE = re.compile("all-|reduce-scatter|collective-|ragged-all-")
 
 
-def traffic(program: Program) -> int:
+def traffic(program: Program, of: str = "") -> int:
     """Bytes that instructions read from HBM and write to it, of one device.
 
     Each instruction reads its operands and writes its results once; what is within a fusion stays within the chip, and
     so does what the compiler places there. Of an array of which only a part is read or replaced, only that counts.
+
+    Args:
+        of: only computations whose names contain it count.
     """
     memory = _Memory(program)
     return sum(
         program.times[name] * sum(memory.moved(name, instruction) for instruction in body.values())
         for name, body in program.computations.items()
-        if program.times[name] and name not in program.fused
+        if program.times[name] and name not in program.fused and of in name
     )
 
 

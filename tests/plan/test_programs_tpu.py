@@ -298,3 +298,23 @@ def test_plain_attention_of_bfloat16_multiplies_in_one_pass(
     assert work.products(hlo.parse(program)) == {
         unit: 6 * 2 * 8 * length**2 * 64
     }  # two, and four derivatives
+
+
+def test_products_in_parts_are_told_with_what_helps() -> None:
+    """A product with a weight of which each device has some of the rows: sums of float32 go to HBM for each part."""
+    mesh = steps.mesh_of(chips("v5e:2x4"), fsdp=8)
+    product = lambda x, w: jnp.einsum("btk,kn->btn", x, w, preferred_element_type=jnp.float32)
+    place = NamedSharding(mesh, P("fsdp"))
+    given = [
+        jax.ShapeDtypeStruct(shape, jnp.bfloat16, sharding=place) for shape in ((256, 1024, 768), (768, 3072))
+    ]
+    moved, told = {}, {}
+    for options in (None, {"xla_jf_spmd_threshold_for_windowed_einsum_mib": 1000000}):
+        lowered = jax.jit(product, compiler_options=options).lower(*given)
+        text = compiled_with_text(lowered, "tpu")[1]
+        found = analyse(jax.make_jaxpr(product)(*given), text, {"fsdp": 8}, "v5e:2x4")
+        moved[options is None] = found.traffic
+        told[options is None] = [one for one in found.warnings if "xla_jf_spmd_threshold" in one]
+    assert told == {True: told[True], False: []} and "products in parts" in told[True][0]
+    once = 4 * 32 * 1024 * 3072 + 2 * (32 * 1024 * 768 + 768 * 3072)
+    assert moved[False] is not None and 0.95 * once <= moved[False] < 1.1 * once < 4 * once < moved[True]
