@@ -1,7 +1,8 @@
-"""Attention by a kernel that never holds all the scores: JAX's public ones for a TPU and for a GPU.
+"""Attention by a kernel that never holds all the scores: JAX's public ones for a TPU ("splash") and for a GPU.
 
 Both take half precision, have their sums in float32, and round the weights to half precision before the second product,
-as PyTorch's kernels do. Both are differentiated in reverse mode, once.
+as PyTorch's kernels do. That for a TPU takes scaled queries, rounded once more where the scale is no power of two. It
+skips blocks of which a causal mask leaves nothing. Both are differentiated in reverse mode, once.
 
 References: https://docs.jax.dev/en/latest/pallas/tpu/index.html,
 https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html
@@ -46,9 +47,7 @@ class Kernel:
     heads: tuple[str, ...] = ()
 
     def over(self, mesh: Any, axes: tuple[str, ...], query: tuple[int, ...]) -> Kernel | None:
-        """The same on a mesh whose ``axes`` split the batch: the others split the heads, if they can. Those of keys and
-        values are repeated before.
-        """
+        """The same on a mesh whose ``axes`` split the batch: the others split the heads, if they can."""
         if len(query) != 4 or query[0] % math.prod(mesh.shape[axis] for axis in axes):
             return None
         others = tuple([axis for axis in mesh.axis_names if axis not in axes and mesh.shape[axis] > 1])
@@ -56,15 +55,23 @@ class Kernel:
         return Kernel(self.platform, mesh, axes, others if query[1] % count == 0 else ())
 
     def way(self, is_causal: bool, scale: float) -> Callable[[Any, Any, Any], Any]:
-        """What computes attention of queries, keys and values, which have as many heads, on the platform."""
+        """What computes attention on the platform. Groups of heads of the queries may share keys and values."""
         how = {"tpu": flash, "cuda": cudnn}[self.platform]
         run = lambda query, key, value: how(query, key, value, is_causal, float(scale))
         if self.mesh is None:
             return run
         spec = PartitionSpec(self.batch or None, self.heads or None)
-        return jax.shard_map(
+        parts = math.prod(self.mesh.shape[axis] for axis in self.heads)
+        on_each = jax.shard_map(
             run, mesh=within(self.mesh), in_specs=(spec,) * 3, out_specs=spec, check_vma=False
         )
+
+        def on_all(query: Any, key: Any, value: Any) -> Any:
+            if key.shape[1] % parts:
+                key, value = (_repeated(x, query.shape[1]) for x in (key, value))
+            return on_each(query, key, value)
+
+        return on_all
 
 
 def kernel_for(
@@ -114,26 +121,25 @@ def flash(query: jax.Array, key: jax.Array, value: jax.Array, is_causal: bool, s
 
 
 def _flash_forward(query: Any, key: Any, value: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
-    from jax.experimental.pallas.ops.tpu.flash_attention import BlockSizes, flash_attention
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 
     rows, columns = (next(b for b in _BLOCKS if x.shape[-2] % b == 0) for x in (query, key))
-    sizes = BlockSizes(
+    sizes = splash.BlockSizes(
         block_q=rows,
-        block_k_major=columns,
-        block_k=columns,
-        block_b=1,
-        block_q_major_dkv=rows,
-        block_k_major_dkv=columns,
-        block_k_dkv=columns,
+        block_kv=columns,
         block_q_dkv=rows,
-        block_k_major_dq=columns,
-        block_k_dq=columns,
+        block_kv_dkv=columns,
         block_q_dq=rows,
+        block_kv_dq=columns,
     )
+    mask = (masks.CausalMask if is_causal else masks.FullMask)((query.shape[-2], key.shape[-2]))
 
-    def attend(*given: Any) -> Any:
-        out = flash_attention(*map(_four, given), causal=is_causal, sm_scale=scale, block_sizes=sizes)
-        return out.reshape(query.shape)
+    def attend(query: Any, key: Any, value: Any) -> Any:
+        scaled, *others = map(_four, (query * jnp.asarray(scale, query.dtype), key, value))
+        heads = masks.MultiHeadMask([mask] * scaled.shape[1])
+        kernel = splash.make_splash_mha_single_device(heads, block_sizes=sizes)
+        return jax.vmap(kernel)(scaled, *others).reshape(query.shape)
 
     with _as_kernels_are():
         return jax.vjp(attend, query, key, value)
@@ -149,9 +155,14 @@ flash.defvjp(_flash_forward, _flash_backward)
 
 def cudnn(query: jax.Array, key: jax.Array, value: jax.Array, is_causal: bool, scale: float) -> jax.Array:
     """By cuDNN."""
-    given = (jnp.swapaxes(_four(x), 1, 2) for x in (query, key, value))
+    heads = query.shape[-3] if query.ndim > 2 else 1
+    given = (jnp.swapaxes(_repeated(_four(x), heads), 1, 2) for x in (query, key, value))
     out = jax.nn.dot_product_attention(*given, scale=scale, is_causal=is_causal, implementation="cudnn")
     return jnp.swapaxes(out, 1, 2).reshape(query.shape)
+
+
+def _repeated(x: jax.Array, heads: int) -> jax.Array:
+    return x if x.shape[1] == heads else jnp.repeat(x, heads // x.shape[1], axis=1)
 
 
 def _four(x: jax.Array) -> jax.Array:

@@ -135,14 +135,14 @@ def scaled_dot_product_attention(
             if x.ndim < 3:
                 span = f"[{-x.ndim}, {x.ndim - 1}]"
                 raise IndexError(f"Dimension out of range (expected to be in range of {span}, but got -3)")
-        key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
+    spread = lambda x: _repeated(x, query.shape[-3]) if enable_gqa else x
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
-    check_matmul(query, jax.eval_shape(lambda x: jnp.swapaxes(x, -1, -2), key))
+    check_matmul(query, jax.eval_shape(lambda x: jnp.swapaxes(spread(x), -1, -2), key))
 
     def plain(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
-        scores = masked_scores(_scores(query, key, scale), attn_mask, is_causal)
-        return _attend(result, scores, value.astype(scores.dtype), keep, dropout_p).astype(result)
+        scores = masked_scores(_scores(query, spread(key), scale), attn_mask, is_causal)
+        return _attend(result, scores, spread(value).astype(scores.dtype), keep, dropout_p).astype(result)
 
     if kernel is None:
         return plain(query, key, value)

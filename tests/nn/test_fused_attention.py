@@ -37,13 +37,23 @@ def kernels(fn, *tensors):
     return sum(e.primitive.name == "pallas_call" for e in operations([jaxpr.jaxpr]))
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_the_kernel_computes_what_the_plain_form_does(causal):
-    """In the interpreter of JAX; both round to bfloat16, in other places."""
-    q, k, v = given((2, 256, 64), (2, 256, 64), (2, 256, 64))
-    wanted = gradients(lambda *t: attention(*t, is_causal=causal), q, k, v)
+@pytest.mark.parametrize(
+    ("query", "key", "causal", "scale"),
+    [
+        ((2, 256, 64), (2, 256, 64), False, 0.125),
+        ((2, 256, 64), (2, 256, 64), True, 0.125),
+        ((1, 4, 128, 64), (1, 2, 128, 64), True, 0.3),  # the interpreter has no batches of this kernel
+        ((1, 2, 128, 128), (1, 2, 384, 128), False, 128**-0.5),
+        ((256, 64), (256, 64), True, 0.125),
+    ],
+)
+def test_the_kernel_computes_what_the_plain_form_does(query, key, causal, scale):
+    """In the interpreter of JAX; both round to bfloat16, in other places. Groups of heads may share keys and values."""
+    q, k, v = given(query, key, key)
+    plain = lambda *t: attention(*t, is_causal=causal, scale=scale, enable_gqa=query[:-2] != key[:-2])
+    wanted = gradients(plain, q, k, v)
     with pltpu.force_tpu_interpret_mode():
-        out, pull = jax.vjp(lambda *t: flash(*t, causal, 0.125), *(t.detach().jax() for t in (q, k, v)))
+        out, pull = jax.vjp(lambda *t: flash(*t, causal, scale), *(t.detach().jax() for t in (q, k, v)))
         slope = jnp.linspace(-1, 1, out.size, dtype=jnp.float32).reshape(out.shape).astype(out.dtype)
         found = [out, *pull(slope)]
     for a, b in zip(found, wanted, strict=True):

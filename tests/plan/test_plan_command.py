@@ -414,9 +414,12 @@ class Attention(ft.nn.Module):
 
 @TPU
 @pytest.mark.slow
-@pytest.mark.parametrize("tensor", [1, 4])
-def test_attention_is_the_kernel_also_where_heads_are_split(tensor: int) -> None:
-    """Eight heads of queries and two of keys, over four devices."""
+@pytest.mark.parametrize(
+    ("tensor", "queries", "keys"),
+    [(1, "8x256x64", "2x256x64"), (2, "2x4x256x64", "2x1x256x64"), (4, "4x2x256x64", "")],
+)
+def test_attention_is_the_kernel_also_where_heads_are_split(tensor: int, queries: str, keys: str) -> None:
+    """Eight heads of queries and two of keys, which are repeated where there are more devices."""
     mesh = described_mesh("v5e:2x4", {"fsdp": 8 // tensor, "tp": tensor})
     with ft.device("meta"):
         net, x = Attention(), ft.zeros(8, 256, 256, dtype=ft.bfloat16)
@@ -428,9 +431,9 @@ def test_attention_is_the_kernel_also_where_heads_are_split(tensor: int) -> None
         net(x).float().sum().backward()
 
     text = lowered(ft.compile(step), [x], {}, None, mesh).program.as_text()
-    part = f"tensor<{tensor}x{8 // tensor}x256x64xbf16>"  # rows and heads of a device
+    parts = [f"tensor<{shape or queries}xbf16>" for shape in (queries, keys)]  # rows and heads of a device
     kernels = [line for line in text.splitlines() if "@tpu_custom_call" in line]
-    assert kernels and all(part in line for line in kernels)
+    assert kernels and all(part in line for line in kernels for part in parts)
 
 
 @TPU
