@@ -194,7 +194,9 @@ def section(kept: dict[str, dict[str, Any]]) -> str:
             lines += [f"## {model.title}", "", batch, "", *_table(map(_row, rows)), ""]
     batch = f"{SCALED} with {WEAK} sequences of 4,096 tokens for each chip."
     grown = map(_row, _of(kept, SCALED, "weak"))
-    return "\n".join([*lines, "## A batch that grows with the pod", "", batch, "", *_table(grown), ""])
+    picture = f"![Tokens per second of {SCALED}, from waiting for all to at best, by the number of chips](plan_table.png)"
+    scaled = ["## A batch that grows with the pod", "", batch, "", *_table(grown), "", picture, ""]
+    return "\n".join([*lines, *scaled])
 
 
 def _of(kept: dict[str, dict[str, Any]], model: str, scaling: str) -> list[dict[str, Any]]:
