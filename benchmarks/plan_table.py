@@ -194,7 +194,7 @@ def section(kept: dict[str, dict[str, Any]]) -> str:
             lines += [f"## {model.title}", "", batch, "", *_table(map(_row, rows)), ""]
     batch = f"{SCALED} with {WEAK} sequences of 4,096 tokens for each chip."
     grown = map(_row, _of(kept, SCALED, "weak"))
-    picture = f"![Tokens per second of {SCALED}, from waiting for all to at best, by the number of chips](plan_table.png)"
+    picture = f"![Tokens per second of {SCALED} by chips, from waiting for all to at best](plan_table.png)"
     scaled = ["## A batch that grows with the pod", "", batch, "", *_table(grown), "", picture, ""]
     return "\n".join([*lines, *scaled])
 
