@@ -118,7 +118,8 @@ class Case:
     @property
     def options(self) -> dict[str, str]:
         """Of ``functorch-port plan``."""
-        found = {"mesh": mesh_text(self.sizes), "batch": str(self.rows), "dtype": "bf16", "remat": "true"}
+        found = {"mesh": mesh_text(self.sizes), "batch": str(self.rows)}
+        found |= {"length": str(self.preset.context), "dtype": "bf16", "remat": "true"}
         return found | ({"microbatches": str(self.parts)} if self.parts > 1 else {})
 
 

@@ -415,8 +415,11 @@ DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 def plan(name, mesh=None, batch=256, length=None, dtype="bf16", remat=True, microbatches=1):
     """What the planner compiles: the step of a job whose parameters are described, and a described batch."""
     config = language_models.SIZES[name]
+    length = length or config.context
+    if length > config.context:
+        raise ValueError(f"{name} has a context of {config.context:,} tokens, got length={length:,}")
     job = Job(config, mesh, DTYPES.get(dtype, dtype), remat, microbatches)
-    shape = (batch, length or config.context)
+    shape = (batch, length)
     tokens = torch.empty(shape, dtype=torch.int64, device="meta")
     if mesh is not None:
         tokens = split(tokens, mesh)

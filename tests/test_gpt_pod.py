@@ -195,3 +195,10 @@ def test_bad_files_of_tokens(tmp_path):
     assert [list(pieces[i]) for i in range(len(pieces))] == [
         [*range(7)], [*range(6, 13)], [*range(12, 19)]
     ]  # fmt: skip
+
+
+def test_what_is_planned_has_the_length_that_is_asked_for():
+    assert gpt_pod.plan("llama-tiny", batch=4, length=16)[1][0].shape == (4, 16)
+    assert gpt_pod.plan("llama-tiny", batch=4)[1][0].shape == (4, 64)
+    with pytest.raises(ValueError, match="llama-tiny has a context of 64 tokens, got length=65"):
+        gpt_pod.plan("llama-tiny", batch=4, length=65)

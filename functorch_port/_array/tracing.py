@@ -53,6 +53,8 @@ class Overlay(Protocol):
     kernels: bool
     #: what is known of other processes, if each computes with tensors of its own; None if not
     across: Any
+    #: whether a backward pass has run, and no forward pass since; a transform of `func` runs none
+    has_run_backward: bool
 
     def device(self) -> Any: ...
     def read(self, storage: Storage) -> Any: ...

@@ -32,9 +32,10 @@ __all__ = ["BadInput", "main", "planned", "told"]
 
 _DTYPES = {"bf16": "bfloat16", "fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16"}
 #: what ``build`` may ask for, with the option that gives it
-_OPTIONS = ("mesh", "batch", "dtype", "remat", "microbatches")
+_OPTIONS = ("mesh", "batch", "length", "dtype", "remat", "microbatches")
 _NUMBERS = {
     "batch": "rows, of all devices together",
+    "length": "tokens of a row, or whatever it is made of",
     "microbatches": "parts of the batch, which are computed one after the other",
 }
 

@@ -48,7 +48,7 @@ The script has a function that returns the step, and what it is called with:
 
       return step, [x]
 
-It gets, by name, those of mesh, batch, dtype, remat, microbatches that it asks for.
+It gets, by name, those of mesh, batch, length, dtype, remat, microbatches that it asks for.
 
 If the step does not fit, other options are tried, and what each leads to is shown. --sweep plans several
 layouts and ranks them: sizes of the mesh (--mesh fsdp,tp without numbers), remat and microbatches, those
@@ -86,6 +86,7 @@ def add_to(commands: Any) -> None:
         "--mesh", metavar="NAME=SIZE,...", help="dimensions of the mesh (default: fsdp, of all devices)"
     )
     parser.add_argument("--batch", metavar="ROWS", help="what build gets as batch")
+    parser.add_argument("--length", metavar="N", help="what build gets as length: tokens of a row")
     parser.add_argument("--dtype", help="what build gets as dtype: bf16, fp16, fp32, ...")
     parser.add_argument(
         "--remat", nargs="?", const="true", metavar="HOW", help="what build gets as remat: True, or the text"
@@ -168,7 +169,9 @@ def _number(text: str, what: str) -> float:
 
 def main(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
-    given = {name: getattr(options, name) for name in ("mesh", "batch", "dtype", "remat", "microbatches")}
+    given = {
+        name: getattr(options, name) for name in ("mesh", "batch", "length", "dtype", "remat", "microbatches")
+    }
     question = worker.Question(
         options.script, options.topology, {name: text for name, text in given.items() if text is not None},
         options.tokens, options.price,

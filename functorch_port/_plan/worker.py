@@ -29,7 +29,7 @@ class Question(NamedTuple):
     Attributes:
         script: a file, and the name of a function in it: ``train.py:build``.
         topology: the devices.
-        options: what the function is given by name, as text: mesh, batch, dtype, remat, microbatches.
+        options: what the function is given by name, as text: mesh, batch, length, dtype, remat, microbatches.
         tokens: of a step, for rates; None: those of the first argument.
         price: of a chip for an hour.
         asks: "plan", or "takes": which options the function asks for, and whether those given can be used.

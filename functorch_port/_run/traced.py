@@ -29,6 +29,8 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         return tracing.overlay.run_op(plan, dyn)
     if plan.eager:
         raise RuntimeError(tracing.overlay.data_dependent(plan.name, plan.eager))
+    if tracing.overlay.has_run_backward and _records(plan, dyn):
+        tracing.overlay.begin_forward()
     values, records = [], False
     for a in dyn:
         if isinstance(a, Tensor):
@@ -51,6 +53,12 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     node = node_class(plan.node)(plan, mask, edges, tuple(values), out)
     node.pull = pull
     return recorded(plan, node, out, dyn)
+
+
+def _records(plan: Plan, dyn: Sequence[Any]) -> bool:
+    return (
+        _grad.enabled and plan.differentiable and any(isinstance(a, Tensor) and a._requires_grad for a in dyn)
+    )
 
 
 def _stopped(value: Any) -> Any:

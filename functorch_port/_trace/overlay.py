@@ -55,6 +55,10 @@ def is_described(value: Any) -> bool:
     return isinstance(value, jax.ShapeDtypeStruct)
 
 
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, jax.core.Tracer)
+
+
 class Overlay:
     """The state of one trace.
 
@@ -86,6 +90,8 @@ class Overlay:
         data: pre-existing tensors that got one -> the Storage, the view and the base from before.
         across: what is known of other processes, if each computes with tensors of its own (see `across`).
         fn: the function that is traced.
+        order: the Storages of `inside`, as they were made.
+        has_run_backward: whether a backward pass has run, and no forward pass since.
         tensor_hooks: hooks registered on pre-existing tensors: the tensor, how, the hook, its handle.
     """
 
@@ -145,6 +151,8 @@ class Overlay:
         self.modes: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self.optimizers: dict[Any, OptimizerSnapshot] = {}
         self.edges: dict[tuple[Node, int], Tensor] = {}
+        self.order: list[weakref.ref[Storage]] = []
+        self.has_run_backward = False
         self.draws: list[tuple[Callable[[], Any], Any]] = []
         self.data: dict[Tensor, tuple[Storage, Any, Any]] = {}
         self.tensor_hooks: list[tuple[Tensor, str, Any, Any]] = []
@@ -232,6 +240,25 @@ class Overlay:
 
     def created(self, cell: Storage) -> None:
         self.inside.add(cell)
+        self.order.append(weakref.ref(cell))
+
+    def note_backward(self) -> None:
+        """A backward pass has run."""
+        self.has_run_backward = True
+
+    def begin_forward(self) -> None:
+        """Have what follows come after the backward pass that has run: all that the function may still use does.
+
+        Where it computes a batch in parts, these do not depend on each other. XLA would be free to do all forward
+        passes first, and to keep what each of them saves.
+        """
+        self.has_run_backward = False
+        made = [cell for ref in self.order if (cell := ref()) is not None and _is_traced(cell.held)]
+        outside = {cell: value for cell, value in self.env.items() if _is_traced(value)}
+        values, others = jax.lax.optimization_barrier(([cell.held for cell in made], [*outside.values()]))
+        for cell, value in zip(made, values):
+            cell.held = value
+        self.env.update(zip(outside, others))
 
     def note_made(self, tensor: Tensor, source: Tensor | None = None) -> None:
         """A tensor made in the trace that shares its Storage: a view, or `detach()` of ``source``."""

@@ -78,6 +78,8 @@ def backward(
         _refuse_leaves_outside(outputs, places, targets)
     retain = create_graph if retain_graph is None else retain_graph
     run(places, values, retain, create_graph, targets, catch=False)
+    if tracing.overlay:
+        tracing.overlay.note_backward()
 
 
 def _refuse_leaves_outside(

@@ -161,6 +161,8 @@ GIVEN = [
     ),
     ("build", {"mesh": "fsdp"}, "a mesh is like fsdp=64,tp=4"),
     ("build", {"batch": "many"}, "--batch is a number of rows"),
+    ("build", {"length": "0"}, "--length is a number of tokens of a row"),
+    ("build", {"length": "8"}, "--length was given, and build("),
     ("build", {"dtype": "int3.5"}, "--dtype is bf16, fp16, fp32"),
     ("fails", {"remat": ""}, "--remat was given, and fails(mesh) does not ask for it"),
     ("needs", {"batch": "2"}, "asks for 'layers', which plan does not have"),
