@@ -21,8 +21,9 @@ from functorch_port._plan.analysis import analyse
 from functorch_port._plan.chips import topology
 from functorch_port._plan.collectives import collectives
 from functorch_port._plan.texts import compiled_with_text
-from functorch_port._plan.topology import devices_of
+from functorch_port._plan.topology import described_mesh, devices_of
 from functorch_port._plan.wires import Wires, coordinates_of
+from functorch_port.distributed import plan
 
 pytest.importorskip("libtpu", reason="the TPU compiler")
 # JAX cannot read programs for chips that are not there from its cache, says so, and compiles them again
@@ -318,3 +319,30 @@ def test_products_in_parts_are_told_with_what_helps() -> None:
     assert told == {True: told[True], False: []} and "products in parts" in told[True][0]
     once = 4 * 32 * 1024 * 3072 + 2 * (32 * 1024 * 768 + 768 * 3072)
     assert moved[False] is not None and 0.95 * once <= moved[False] < 1.1 * once < 4 * once < moved[True]
+
+
+def test_parts_of_a_batch_take_the_memory_of_one() -> None:
+    """The parts of a step are computed one after the other, though they do not depend on each other."""
+
+    def temporary(rows: int, parts: int) -> int:
+        with ft.device("meta"):
+            net = ft.nn.Sequential(ft.nn.Linear(64, 2048), ft.nn.Tanh(), ft.nn.Linear(2048, 64))
+            x = ft.zeros(rows, 64)
+        optimizer = ft.optim.SGD(net.parameters(), lr=0.1)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            total = 0.0
+            for part in x.chunk(parts):
+                with ft.autocast("tpu"):
+                    loss = net(part).float().square().mean() / parts
+                loss.backward()
+                total = total + loss.detach()
+            optimizer.step()
+            return total
+
+        mesh = described_mesh("v5e:1x1", {"one": 1})
+        return plan(ft.compile(step, keep_grads=False), [x], mesh=mesh).compiler["temporary"]
+
+    layer = 4 * 8192 * 2048 * 2
+    assert temporary(4 * 8192, 4) < layer / 10 < layer < temporary(4 * 8192, 1)
