@@ -121,8 +121,7 @@ def flash(query: jax.Array, key: jax.Array, value: jax.Array, is_causal: bool, s
 
 
 def _flash_forward(query: Any, key: Any, value: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
-    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
-    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+    from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
     rows, columns = (next(b for b in _BLOCKS if x.shape[-2] % b == 0) for x in (query, key))
     sizes = splash.BlockSizes(
@@ -133,11 +132,11 @@ def _flash_forward(query: Any, key: Any, value: Any, is_causal: bool, scale: flo
         block_q_dq=rows,
         block_kv_dq=columns,
     )
-    mask = (masks.CausalMask if is_causal else masks.FullMask)((query.shape[-2], key.shape[-2]))
+    mask = (splash.CausalMask if is_causal else splash.FullMask)((query.shape[-2], key.shape[-2]))
 
     def attend(query: Any, key: Any, value: Any) -> Any:
         scaled, *others = map(_four, (query * jnp.asarray(scale, query.dtype), key, value))
-        heads = masks.MultiHeadMask([mask] * scaled.shape[1])
+        heads = splash.MultiHeadMask([mask] * scaled.shape[1])
         kernel = splash.make_splash_mha_single_device(heads, block_sizes=sizes)
         return jax.vmap(kernel)(scaled, *others).reshape(query.shape)
 
