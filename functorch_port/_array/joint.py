@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
 
 from .._base.jaxprs import is_literal
 from .._base.tuning import tuning
@@ -108,7 +109,9 @@ class Joint:
         flat = _flat(arrays)
         if self.on_host or (arrays[0].__class__ is np.ndarray and executor.current.leaves(flat)):
             return flat
-        return placing.put(flat, arrays[0].sharding if getattr(arrays[0], "committed", False) else None)
+        return placing.put(
+            flat, _in_a_row(arrays[0].sharding) if getattr(arrays[0], "committed", False) else None
+        )
 
     def count(self, writes: int) -> None:
         """Have the members' versions tell that so many writes have come. Done twice it is as done once."""
@@ -203,6 +206,15 @@ def _flat(arrays: Sequence[Any]) -> np.ndarray:
         return np.frombuffer(b"".join(arrays), arrays[0].dtype)
     except TypeError:  # one does not lie there in a row
         return np.concatenate(jax.device_get(arrays), None)
+
+
+def _in_a_row(sharding: Any) -> Any:
+    """Where the elements of an array of one device lie, whatever its dimensions were."""
+    if isinstance(
+        sharding, NamedSharding
+    ):  # a mesh of one device, whose axes may be those of a later dimension
+        return NamedSharding(sharding.mesh, PartitionSpec(), memory_kind=sharding.memory_kind)
+    return sharding
 
 
 def cut_on_host(array: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
