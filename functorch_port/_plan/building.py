@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -193,9 +194,7 @@ def _build_of(file: str, name: str) -> Callable[..., Any]:
 
 
 def _no_build(file: str, name: str, module: ModuleType) -> str:
-    functions = [
-        k for k, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__
-    ]
+    functions = [k for k, v in vars(module).items() if _builds(v, module)]
     have = f"; it has {', '.join(functions)}" if functions else ""
     return (
         f"{file} has no function {name!r}{have}. Name one as {file}:FUNCTION. It is to return the step and the "
@@ -207,6 +206,12 @@ def _no_build(file: str, name: str, module: ModuleType) -> str:
         "      ...\n"
         "      return step, [x]"
     )
+
+
+def _builds(value: Any, module: ModuleType) -> bool:
+    """Whether a value of a script is a function, maybe a partial one, that asks for something that plan gives."""
+    is_own = inspect.isfunction(value) and value.__module__ == module.__name__
+    return (is_own or isinstance(value, partial)) and not _parameters(value)[0].keys().isdisjoint(_OPTIONS)
 
 
 def _parameters(build: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:

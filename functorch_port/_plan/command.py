@@ -196,10 +196,16 @@ def main(options: argparse.Namespace) -> int:
         except OSError as error:
             _show(found)
             return _failed(f"{path} cannot be written: {error.strerror}")
-    if options.json == "-":
-        print(found.to_json())
-    else:
-        _show(found)
+    try:
+        if options.json == "-":
+            print(found.to_json(), flush=True)
+        else:
+            _show(found)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed once more
+        return _failed(f"the standard output cannot be written: {error.strerror}")
     return 130 if interrupted else 1 if found.fits is False else 0
 
 

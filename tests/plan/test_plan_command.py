@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 TPU = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="the TPU compiler")
 
 SCRIPT = """
-import os, subprocess, sys, time
+import functools, os, subprocess, sys, time
 import torch
 from jax.sharding import PartitionSpec as P
 from torch.distributed.fsdp import fully_shard
@@ -72,6 +72,11 @@ def needs(batch, layers):
 
 def varied(remat, microbatches):
     return None
+
+def helps(x):
+    return x
+
+narrow = functools.partial(build, width=8)
 
 def fails(mesh):
     return {}["no such key"]
@@ -141,7 +146,7 @@ def test_a_plan_as_text_and_json(script: Path) -> None:
 
 QUESTIONS = {
     ("no.py:build", "cpu:1"): ({}, "there is no file 'no.py'"),
-    ("train_here.py:absent", "cpu:1"): ({}, "has no function 'absent'; it has build, large, reads, needs, varied"),
+    ("train_here.py:absent", "cpu:1"): ({}, "it has build, large, reads, needs, varied, narrow, fails, nothing"),
     ("notes.txt", "cpu:1"): ({}, "'notes.txt' is no script of Python: its name is to end with .py"),
     ("open.py:", "cpu:1"): ({}, "open.py failed when it was imported:\n\n  File"),
     ("train_here.py:fails", "cpu:1"): ({}, "in fails\n    return {}[\"no such key\"]"),
@@ -167,6 +172,36 @@ GIVEN = [
     ("fails", {"remat": ""}, "--remat was given, and fails(mesh) does not ask for it"),
     ("needs", {"batch": "2"}, "asks for 'layers', which plan does not have"),
 ]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux's device that is full")
+@pytest.mark.parametrize("form", [(), ("--json", "-")])
+def test_a_report_that_cannot_be_written_is_no_step_that_does_not_fit(
+    script: Path, form: tuple[str, ...]
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "functorch_port",
+        "plan",
+        "train_here.py:narrow",
+        "--topology",
+        "cpu:1",
+        *form,
+    ]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command,
+            env=environment(script),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=script.parent,
+        )
+    assert done.returncode == 2
+    assert (
+        done.stderr == "functorch-port plan: the standard output cannot be written: No space left on device\n"
+    )
 
 
 def test_what_cannot_be_planned_is_told(script: Path) -> None:
