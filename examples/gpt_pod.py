@@ -49,13 +49,20 @@ class Pieces:
         file: a one-dimensional ``.npy`` of integers, or a raw ``.bin`` of 16-bit ones.
         length: tokens that are read from a piece; the next of each is to be told.
         part: which part of the file, as two numbers between 0 and 1.
+        vocab: how many tokens the model has (default: bytes). Others are an error, as a TPU takes another in silence.
     """
 
-    def __init__(self, file, length, part=(0.0, 1.0)):
-        if str(file).endswith(".npy"):
-            tokens = np.load(file, mmap_mode="r")
-        else:
-            tokens = np.memmap(file, np.uint16, "r")
+    def __init__(self, file, length, part=(0.0, 1.0), vocab=256):
+        self.file, self.vocab, kind = file, vocab, Path(file).suffix
+        if kind not in (".npy", ".bin") or (kind == ".bin" and vocab > 1 << 16):
+            raise ValueError(
+                f"{file}: tokens are in a .npy of integers, or in a .bin of 16 bits if the model has at most 65,536; "
+                f"it has {vocab:,}"
+            )
+        try:
+            tokens = np.load(file, mmap_mode="r") if kind == ".npy" else np.memmap(file, np.uint16, "r")
+        except ValueError as error:
+            raise ValueError(f"{file} is no whole file of tokens: {error}") from None
         if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
             raise ValueError(
                 f"{file} must have integers in one dimension, and has {tokens.dtype} {tokens.shape}"
@@ -72,7 +79,13 @@ class Pieces:
 
     def __getitem__(self, i):
         i = int(i) * self.length
-        return self.tokens[i : i + self.length + 1].astype(np.int64)
+        piece = self.tokens[i : i + self.length + 1].astype(np.int64)
+        for token in (piece.min(), piece.max()):
+            if not 0 <= token < self.vocab:
+                raise ValueError(
+                    f"{self.file} has the token {token}, and those of the model are 0 to {self.vocab - 1}"
+                )
+        return piece
 
 
 def batches(pieces, size, seed):
@@ -116,9 +129,21 @@ def stacked(model, remat):
     return model
 
 
+def wrong_axes(names):
+    """What is wrong with the names of a mesh's axes; empty if nothing is."""
+    names = [*names]
+    if {*names} - {"dp", "fsdp", "tp"}:
+        return "its axes are dp, fsdp and tp"
+    if "dp" in names and "fsdp" not in names[names.index("dp") :]:
+        return "dp, along which parameters are the same, goes with fsdp after it, which splits them"
+    return ""
+
+
 def placed(model, mesh, dtype):
     """The model with its parameters split over the mesh, by tensor parallelism and fully sharded."""
     names = mesh.mesh_dim_names
+    if wrong_axes(names):
+        raise ValueError(f"a mesh of {', '.join(names)}: {wrong_axes(names)}")
     if "tp" in names:
         if not isinstance(model, language_models.Llama):
             raise ValueError(
@@ -180,6 +205,7 @@ class Job:
         decay=0.1, clip=1.0,
     ):  # fmt: skip
         self.config, self.mesh, self.dtype, self.accumulate, self.clip = config, mesh, dtype, accumulate, clip
+        self.lr, self.decay = lr, decay
         with torch.device("meta"):
             model = language_models.model_of(config)
         self.model = stacked(model, remat)
@@ -201,10 +227,17 @@ class Job:
             done = min(1.0, (step - warmup) / max(1, steps - warmup))
             return 0.1 + 0.45 * (1 + math.cos(math.pi * done))
 
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, rate)
+        self.rate = rate
+        self.go_on(0)
         where = mesh.device_type if mesh is not None else jax.default_backend()
         self.step = torch.compile(self.step, keep_grads=False, options=OPTIONS.get(where))
         self.evaluate = torch.compile(self.evaluate)
+
+    def go_on(self, step):
+        """Have the rate and the decay be those of this job after so many steps, whatever the optimizer had before."""
+        for group, decay in zip(self.optimizer.param_groups, (self.decay, 0.0), strict=True):
+            group |= {"initial_lr": self.lr, "weight_decay": decay}
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.rate, last_epoch=step - 1)
 
     def initialise(self, seed):
         """Make the parameters, each on its devices: those of any mesh, and of PyTorch, from the same seed."""
@@ -214,7 +247,8 @@ class Job:
 
     def loss(self, x, y):
         """Mean loss of a batch in nats for each token."""
-        low = self.dtype if self.mesh is None and self.dtype != torch.float32 else None
+        is_cast = self.mesh is not None and "fsdp" in self.mesh.mesh_dim_names  # see `placed`
+        low = None if is_cast or self.dtype == torch.float32 else self.dtype
         with torch.autocast(x.device.type, dtype=low or torch.bfloat16, enabled=low is not None):
             logits = self.model(x)
         logits = logits.float() if logits.dtype == torch.bfloat16 else logits
@@ -260,10 +294,18 @@ class Run:
 
     def __init__(self, job, args):
         self.job, self.args, self.out = job, args, args.out
-        tokens = args.tokens or manual(args.out)
+        tokens, vocab = args.tokens or manual(args.out), job.config.vocab
         held_out = args.held_out
-        self.train = batches(Pieces(tokens, args.length, (0.0, 1.0 - held_out)), args.batch, args.seed)
-        unseen = Pieces(tokens, args.length, (1.0 - held_out, 1.0))
+        seen = Pieces(tokens, args.length, (0.0, 1.0 - held_out), vocab)
+        self.train = batches(seen, args.batch, args.seed)
+        unseen = Pieces(tokens, args.length, (1.0 - held_out, 1.0), vocab)
+        #: in what a position counts
+        self.counted = {
+            "--batch": args.batch,
+            "--length": args.length,
+            "--seed": args.seed,
+            "tokens": len(seen.tokens),
+        }
         count = min(args.eval_batches, len(unseen) // args.batch)
         if count < 1:
             raise ValueError(
@@ -279,21 +321,27 @@ class Run:
 
     def state(self):
         """What a checkpoint has: all that the run goes on from."""
-        job = self.job
-        position = json.dumps(self.train.get_state())
-        return {
-            "model": job.model,
-            "optimizer": job.optimizer,
-            "schedule": job.schedule,
-            "position": position,
-        }
+        position = json.dumps({"at": self.train.get_state(), "counted": self.counted})
+        return {"model": self.job.model, "optimizer": self.job.optimizer, "position": position}
 
     def restore(self):
-        """Go on from the last checkpoint; returns its step, or 0."""
+        """Go on from the last checkpoint; returns its step, or 0.
+
+        Raises:
+            ValueError: it has a position in other batches.
+        """
         state = self.state()
         step = self.checkpoints.load(state)
         if step is not None:
-            self.train.set_state(json.loads(state["position"]))
+            position = json.loads(state["position"])
+            for name, before in position["counted"].items():
+                if before != self.counted[name]:
+                    raise ValueError(
+                        f"{self.out} was trained with {name} {before}, and its position in the tokens says nothing "
+                        f"with {self.counted[name]}: give it what it had, or take another --out"
+                    )
+            self.train.set_state(position["at"])
+            self.job.go_on(step)
         return step or 0
 
     def log(self, step, **numbers):
@@ -315,7 +363,8 @@ class Run:
         """Tokens per second, the part of the devices' peak that the model's operations are, and memory in use."""
         args, seconds = self.args, time.perf_counter() - since
         rate = steps * args.batch * args.length / seconds
-        flops = rate * self.job.config.flops_per_token(args.length) / jax.device_count()
+        devices = 1 if self.job.mesh is None else self.job.mesh.size()
+        flops = rate * self.job.config.flops_per_token(args.length) / devices
         stats = jax.local_devices()[0].memory_stats() or {}
         used = flops / (1e12 * args.peak_tflops) if args.peak_tflops else None
         return {"tokens_per_second": rate, "mfu": used, "peak_bytes": stats.get("peak_bytes_in_use")}
@@ -341,9 +390,12 @@ class Run:
         if step and self.is_first:
             print(f"going on after step {step}")
         profiler = contextlib.nullcontext()
-        if args.profile:
-            first, last = args.profile
-            schedule = torch.profiler.schedule(wait=first, warmup=0, active=last - first, repeat=1)
+        if args.profile and args.profile[1] > step:
+            first, last = max(0, args.profile[0] - step), args.profile[1] - step
+            warmup = min(1, first)
+            schedule = torch.profiler.schedule(
+                wait=first - warmup, warmup=warmup, active=last - first, repeat=1
+            )
             trace = torch.profiler.tensorboard_trace_handler(str(args.out / "profile"))
             profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=trace)
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
@@ -352,6 +404,7 @@ class Run:
             task = bar.add_task("loss", total=args.steps, completed=step)
             while step < args.steps:
                 waiting.append(job.step(*job.on_devices(next(self.train))))
+                rate = job.schedule.get_last_lr()[0]
                 job.schedule.step()
                 step += 1
                 if profile is not None:
@@ -365,12 +418,15 @@ class Run:
                     numbers = {
                         "loss": read[-1][0],
                         "gradient_norm": read[-1][1],
-                        "lr": job.schedule.get_last_lr()[0],
+                        "lr": rate,
                     }
                     self.log(step, **numbers, **self.measured(since, len(read)))
                     bar.update(task, completed=step, description=f"loss {read[-1][0]:.4f}")
-                    if not math.isfinite(read[-1][0]):
-                        raise FloatingPointError(f"the loss of step {step} is {read[-1][0]}: lower --lr?")
+                    for at, (loss, norm) in enumerate(read, step - len(read) + 1):
+                        if not math.isfinite(loss + norm):  # the parameters are spoilt: nothing is saved
+                            raise FloatingPointError(
+                                f"step {at} has the loss {loss} and a gradient of norm {norm}: lower --lr?"
+                            )
                     if judges:
                         self.log(step, loss_on_unseen=self.evaluate())
                     if saves:
@@ -390,18 +446,18 @@ class Run:
 
 def mesh_of(text):
     """``dp=2,fsdp=4,tp=2`` as a `DeviceMesh` over all devices."""
+    if not text and jax.process_count() > 1:
+        raise SystemExit(f"--mesh: {jax.process_count()} processes need one, as fsdp={jax.device_count()}")
     if not text:
         return None
     sizes = {}
     for part in text.split(","):
         name, _, size = part.partition("=")
-        if name not in ("dp", "fsdp", "tp") or not size.isdecimal() or name in sizes:
+        if not name or not size.isdecimal() or name in sizes:
             raise SystemExit(f"--mesh {text}: it must be like fsdp=4, tp=2, fsdp=4,tp=2 or dp=2,fsdp=2,tp=2")
         sizes[name] = int(size)
-    if "dp" in sizes and "fsdp" not in sizes:
-        raise SystemExit(
-            f"--mesh {text}: dp, along which parameters are the same, goes with fsdp, which splits them"
-        )
+    if wrong_axes(sizes):
+        raise SystemExit(f"--mesh {text}: {wrong_axes(sizes)}")
     if math.prod(sizes.values()) != jax.device_count():
         raise SystemExit(
             f"--mesh {text} has {math.prod(sizes.values())} devices, and there are {jax.device_count()}"
@@ -419,16 +475,45 @@ def plan(name, mesh=None, batch=256, length=None, dtype="bf16", remat=True, micr
     if length > config.context:
         raise ValueError(f"{name} has a context of {config.context:,} tokens, got length={length:,}")
     job = Job(config, mesh, DTYPES.get(dtype, dtype), remat, microbatches)
-    shape = (batch, length)
-    tokens = torch.empty(shape, dtype=torch.int64, device="meta")
+    parts = [torch.empty((batch, length), dtype=torch.int64, device="meta") for _ in range(2)]
     if mesh is not None:
-        tokens = split(tokens, mesh)
-    return job.step, (tokens, tokens)
+        parts = [split(part, mesh) for part in parts]
+    return job.step, parts
 
 
 #: ``functorch-port plan examples/gpt_pod.py:llama_7b``, and so on
 for _name in language_models.SIZES:
     globals()[_name.replace("-", "_").replace(".", "_")] = partial(plan, _name)
+
+
+def number(kind, holds, words):
+    """A type of options: numbers of which something holds."""
+
+    def read(text):
+        try:
+            found = kind(text)
+        except ValueError:
+            found = None
+        if found is None or not holds(found):
+            raise argparse.ArgumentTypeError(f"expected {words}, got {text!r}")
+        return found
+
+    return read
+
+
+def steps_of(text):
+    """``10:13`` as a pair."""
+    first, _, last = text.partition(":")
+    if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise argparse.ArgumentTypeError(f"expected FIRST:LAST as 10:13, got {text!r}")
+    return int(first), int(last)
+
+
+COUNT = number(int, lambda n: n > 0, "an integer of at least 1")
+WHOLE = number(int, lambda n: n >= 0, "an integer of at least 0")
+POSITIVE = number(float, lambda x: 0 < x < math.inf, "a number above 0")
+SHARE = number(float, lambda x: 0 < x < 1, "a number between 0 and 1")
+DECAY = number(float, lambda x: 0 <= x < math.inf, "a number of at least 0")
 
 
 def main(argv=None):
@@ -451,34 +536,34 @@ def main(argv=None):
         "--out", type=Path, default=Path("out/gpt_pod"), help="folder for checkpoints, metrics and profiles"
     )
     option("--mesh", default="", help="how devices are laid out, as fsdp=4,tp=2 or dp=2,fsdp=4; default: one")
-    option("--batch", type=int, default=16, help="sequences in a step, over all devices")
-    option("--length", type=int, help="tokens of a sequence; default: as many as the model can have")
-    option("--accumulate", type=int, default=1, help="parts of a batch, one after the other: less memory")
-    option("--steps", type=int, default=1000, help="updates in all")
-    option("--lr", type=float, default=3e-3, help="the largest learning rate")
-    option("--warmup", type=int, default=50, help="steps until the rate is there")
-    option("--decay", type=float, default=0.1, help="weight decay of matrices")
-    option("--clip", type=float, default=1.0, help="largest norm of the gradient")
+    option("--batch", type=COUNT, default=16, help="sequences in a step, over all devices")
+    option("--length", type=COUNT, help="tokens of a sequence; default: as many as the model can have")
+    option("--accumulate", type=COUNT, default=1, help="parts of a batch, one after the other: less memory")
+    option("--steps", type=WHOLE, default=1000, help="updates in all")
+    option("--lr", type=POSITIVE, default=3e-3, help="the largest learning rate")
+    option("--warmup", type=WHOLE, default=50, help="steps until the rate is there")
+    option("--decay", type=DECAY, default=0.1, help="weight decay of matrices")
+    option("--clip", type=POSITIVE, default=1.0, help="largest norm of the gradient")
     option("--dtype", choices=DTYPES, default="float32", help="of products; state is float32")
     option("--remat", nargs="?", const=True, default=False, metavar="POLICY",
            help="compute layers again in the backward pass; or what to keep, as dots_saveable")  # fmt: skip
-    option("--held-out", type=float, default=0.1, help="part of the tokens, at the end, for evaluation")
-    option("--eval-every", type=int, default=200, help="steps between evaluations")
-    option("--eval-batches", type=int, default=8, help="batches of an evaluation at most")
+    option("--held-out", type=SHARE, default=0.1, help="part of the tokens, at the end, for evaluation")
+    option("--eval-every", type=COUNT, default=200, help="steps between evaluations")
+    option("--eval-batches", type=COUNT, default=8, help="batches of an evaluation at most")
     option(
-        "--save-every", type=int, default=200, help="steps between checkpoints, which are written meanwhile"
+        "--save-every", type=COUNT, default=200, help="steps between checkpoints, which are written meanwhile"
     )
-    option("--keep", type=int, default=2, help="checkpoints to keep")
-    option("--log-every", type=int, default=10, help="steps between lines of metrics.jsonl")
+    option("--keep", type=COUNT, default=2, help="checkpoints to keep")
+    option("--log-every", type=COUNT, default=10, help="steps between lines of metrics.jsonl")
     option(
         "--peak-tflops",
-        type=float,
+        type=POSITIVE,
         help="what a device can do at best, for the MFU; v5e: 197, v5p: 459, v6e: 918",
     )
-    option("--profile", type=lambda text: tuple(map(int, text.split(":"))), metavar="FIRST:LAST",
-           help="steps to profile, for TensorBoard")  # fmt: skip
+    option("--profile", type=steps_of, metavar="FIRST:LAST",
+           help="profile the steps after FIRST until LAST, for TensorBoard")  # fmt: skip
     option("--save-weights", type=Path, help="folder to write config.json and safetensors to at the end")
-    option("--seed", type=int, default=0, help="of the first values and of the order of the pieces")
+    option("--seed", type=WHOLE, default=0, help="of the first values and of the order of the pieces")
     args = parser.parse_args(argv)
 
     if dist.is_torchelastic_launched():
@@ -489,6 +574,8 @@ def main(argv=None):
         parser.error(f"--length {args.length}: the model has places for {config.context} tokens")
     if args.batch % args.accumulate:
         parser.error(f"--accumulate {args.accumulate} must divide --batch {args.batch}")
+    if args.profile and args.profile[1] > args.steps:
+        parser.error(f"--profile {args.profile[0]}:{args.profile[1]}: there are {args.steps} steps")
     args.out.mkdir(parents=True, exist_ok=True)
     job = Job(
         config, mesh_of(args.mesh), DTYPES[args.dtype], args.remat, args.accumulate, args.lr, args.warmup, args.steps,

@@ -378,12 +378,26 @@ _NAMES = {
     },
 }  # fmt: skip
 _NAMES["mixtral"] = {**_NAMES["llama"], "num_local_experts": "experts", "num_experts_per_tok": "chosen"}
+#: what these libraries take where a file does not say it
+_DEFAULTS = {
+    "gpt2": {"vocab": 50257, "context": 1024, "width": 768, "layers": 12, "heads": 12, "eps": 1e-5},
+    "llama": {
+        "vocab": 32000, "context": 2048, "width": 4096, "layers": 32, "heads": 32, "kv_heads": None, "hidden": 11008,
+        "theta": 1e4, "eps": 1e-6, "tied": False,
+    },
+}  # fmt: skip
+_DEFAULTS["mixtral"] = {
+    **_DEFAULTS["llama"], "context": 131072, "kv_heads": 8, "hidden": 14336, "theta": 1e6, "eps": 1e-5, "experts": 8,
+    "chosen": 2,
+}  # fmt: skip
 #: what else must be so, as these models compute
 _FIXED = {
     "gpt2": {
         "activation_function": "gelu_new",
         "scale_attn_weights": True,
         "scale_attn_by_inverse_layer_idx": False,
+        "add_cross_attention": False,
+        "tie_word_embeddings": True,
     },
     "llama": {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
     "mixtral": {
@@ -408,23 +422,28 @@ def read_config(folder):
     if kind not in _NAMES:
         raise ValueError(f"{folder} has a model of type {kind!r}; gpt2, llama and mixtral can be loaded")
     rope = found.get("rope_parameters") or {}  # where newer files have theta
-    found.setdefault("rope_theta", rope.get("rope_theta", 10000.0))
-    found["rope"] = _rope(found.get("rope_scaling") or rope, folder)
+    if "rope_theta" in rope:
+        found.setdefault("rope_theta", rope["rope_theta"])
     for name, value in _FIXED[kind].items():
         if found.get(name, value) != value:
             raise ValueError(f"{folder} has {name}={found[name]!r}; only {value!r} can be loaded")
+    sizes = _DEFAULTS[kind] | {
+        ours: found[theirs] for theirs, ours in _NAMES[kind].items() if theirs in found
+    }
     size = found.get("head_dim")
-    if size is not None and size != found["hidden_size"] // found["num_attention_heads"]:
+    if size is not None and size != sizes["width"] // sizes["heads"]:
         raise ValueError(
             f"{folder} has head_dim={size}; only hidden_size / num_attention_heads can be loaded"
         )
-    if found.get("n_inner") not in (None, 4 * found.get("n_embd", 0)):
+    if found.get("n_inner") not in (None, 4 * sizes["width"]):
         raise ValueError(f"{folder} has n_inner={found['n_inner']}; only 4 * n_embd can be loaded")
-    sizes = {ours: found[theirs] for theirs, ours in _NAMES[kind].items() if found.get(theirs) is not None}
     if kind == "gpt2":
         sizes |= {"kv_heads": sizes["heads"], "hidden": 4 * sizes["width"]}
     else:
-        sizes = {"kv_heads": sizes["heads"], "tied": False, "eps": 1e-6, "rope": found["rope"]} | sizes
+        sizes |= {
+            "kv_heads": sizes["kv_heads"] or sizes["heads"],
+            "rope": _rope(found.get("rope_scaling") or rope, folder),
+        }
     return Config(kind, **sizes)
 
 
@@ -444,7 +463,10 @@ def load(model, folder):
     from functorch_port.safetensors import load_checkpoint, load_folder
 
     if isinstance(model, Llama) and model.config.kind == "mixtral":
-        return model.load_state_dict(_joined(load_folder(folder)))
+        state = _joined(load_folder(folder))
+        if model.config.tied:
+            state["lm_head.weight"] = state["model.embed_tokens.weight"]
+        return model.load_state_dict(state)
 
     def name_here(name):
         if name == "lm_head.weight" and isinstance(model, GPT2):

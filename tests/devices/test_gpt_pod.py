@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import gpt_pod
 import language_models
 
+import functorch_port as ft
+
 SIZES = {
     "gpt2-tiny": language_models.Config(width=16, layers=3, heads=2, kv_heads=2, hidden=64, context=12),
     "llama-tiny": language_models.Config("llama", 256, 12, 16, 3, 4, 2, 40, tied=False),
@@ -66,3 +68,38 @@ def test_parameters_and_state_lie_in_parts(mesh, split, model):
 def test_tensor_parallelism_needs_a_llama():
     with pytest.raises(ValueError, match="tp needs a llama"):
         gpt_pod.Job(SIZES["gpt2-tiny"], gpt_pod.mesh_of("fsdp=4,tp=2"))
+
+
+def test_a_mesh_of_tp_alone_computes_in_the_dtype_that_is_asked_for(tmp_path):
+    one, wide, low = (
+        run(tmp_path / name, "--model", "llama-tiny", *options.split())[3]
+        for name, options in {
+            "1": "--dtype bf16",
+            "2": "--mesh tp=8",
+            "3": "--mesh tp=8 --dtype bf16",
+        }.items()
+    )
+    np.testing.assert_allclose(low, one, rtol=2e-2)
+    assert not np.allclose(low, wide, rtol=1e-5)
+
+
+def test_mfu_is_that_of_the_devices_that_compute(tmp_path):
+    for devices, mesh in {1: "", 8: "fsdp=8"}.items():
+        folder = tmp_path / str(devices)
+        run(folder, "--model", "llama-tiny", "--peak-tflops", "0.5", "--mesh", mesh)
+        line = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
+        # 2 * 3 for each number of a weight that is multiplied with, and half of 12 * width * length for attention
+        layer = 2 * 16 * 16 + 2 * 16 * 8 + 3 * 16 * 40 + 2 * 16
+        flops = 6 * (3 * layer + 256 * 16 + 16) + 3 * 6 * 16 * 12
+        assert line["mfu"] == pytest.approx(line["tokens_per_second"] * flops / (devices * 0.5e12), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "names, said", [("fsdp, dp", "goes with fsdp after it"), ("data, fsdp", "its axes are dp, fsdp")]
+)
+def test_a_mesh_with_other_axes_is_refused(names, said):
+    with pytest.raises(SystemExit, match=said):
+        gpt_pod.mesh_of(",".join(f"{name}={size}" for name, size in zip(names.split(", "), (4, 2))))
+    mesh = ft.distributed.init_device_mesh("cpu", (4, 2), mesh_dim_names=tuple(names.split(", ")))
+    with pytest.raises(ValueError, match=f"a mesh of {names}: .*{said}"):
+        gpt_pod.Job(SIZES["llama-tiny"], mesh)
