@@ -143,6 +143,7 @@ def test_a_saved_state_goes_on(name):
         np.testing.assert_array_equal(other.values()[key], value, err_msg=key)
 
 
+@pytest.mark.filterwarnings("ignore:.*seed.* is deprecated")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_an_optimizer_is_refused(name):
     kind, text = REFUSED[name]
@@ -153,6 +154,7 @@ def test_what_cannot_be_an_optimizer_is_refused(name):
         np.testing.assert_array_equal(value, START[key].astype("float32"))
 
 
+@pytest.mark.filterwarnings("ignore:.*seed.* is deprecated")
 def test_an_update_of_another_shape_is_refused():
     """dpsgd takes the rows of a gradient for gradients of examples if all parameters have as many."""
     w = ft.nn.Parameter(ft.ones(4, 3))
