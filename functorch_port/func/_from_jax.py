@@ -25,8 +25,8 @@ def from_jax(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     It works eagerly, in `compile` and `functionalize`, and has derivatives of all orders, by `jax.vjp`. Use it for what
     libraries of JAX give: a layer of Equinox or Haiku, an ODE solver, the density of a distribution. Like `jax.jit` it
-    traces the function once for each signature, so the function must be pure. Types are those of ``jax_enable_x64`` when
-    it was wrapped: without it 64-bit integers are 32-bit ones within. With a float64 argument it has 64 bits.
+    traces the function once for each signature, so the function must be pure. The setting ``jax_enable_x64`` is that of
+    when it was wrapped: without it 64-bit integers are 32-bit ones within. With a float64 argument it is on.
 
     Args:
         fn: the function. Its arguments are pytrees. Tensors and arrays among their leaves are arrays within, JAX's keys
@@ -64,7 +64,9 @@ def from_jax(fn: Callable[..., Any]) -> Callable[..., Any]:
             jax.random.key_impl(leaf) if is_key(leaf) else None if t is not None else leaf
             for leaf, t in zip(leaves, given, strict=True)
         )
-        roles = tuple(0 if t is None else 2 if is_key(leaf) else 1 for leaf, t in zip(leaves, given, strict=True))
+        roles = tuple(
+            0 if t is None else 2 if is_key(leaf) else 1 for leaf, t in zip(leaves, given, strict=True)
+        )
         key = (tree, static, tuple(map(type, static)), roles, kinds, x64)
         try:
             found = calls.get(key)

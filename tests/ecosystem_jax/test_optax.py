@@ -17,6 +17,8 @@ import functorch_port as ft
 sys.path.insert(0, str(Path(__file__).parent))
 from transformations import CASES, EXTRA, NAMES, REFUSED, UTILITIES, public
 
+# optax warns of arguments that it will drop
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 RNG = np.random.default_rng(0)
 START = {
     name: RNG.standard_normal(shape) * 0.4
@@ -73,10 +75,14 @@ class Ours:
 
     def __init__(self, name, dtype, start=START):
         self.net = ft.nn.Sequential(ft.nn.Linear(3, 5), ft.nn.Tanh(), ft.nn.Linear(5, 2))
-        self.net.to(getattr(ft, dtype)).load_state_dict({key: ft.tensor(value) for key, value in start.items()})
+        self.net.to(getattr(ft, dtype)).load_state_dict(
+            {key: ft.tensor(value) for key, value in start.items()}
+        )
         self.optimizer = ft.optim.from_optax(CASES[name](), self.net.named_parameters())
         self.name = name
-        self.batches = [(ft.tensor(x), ft.tensor(y)) for x, y in zip(X.astype(dtype), Y.astype(dtype), strict=True)]
+        self.batches = [
+            (ft.tensor(x), ft.tensor(y)) for x, y in zip(X.astype(dtype), Y.astype(dtype), strict=True)
+        ]
 
     def step(self, x, y):
         def closure():
@@ -143,7 +149,6 @@ def test_a_saved_state_goes_on(name):
         np.testing.assert_array_equal(other.values()[key], value, err_msg=key)
 
 
-@pytest.mark.filterwarnings("ignore:.*seed.* is deprecated")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_an_optimizer_is_refused(name):
     kind, text = REFUSED[name]
@@ -154,7 +159,6 @@ def test_what_cannot_be_an_optimizer_is_refused(name):
         np.testing.assert_array_equal(value, START[key].astype("float32"))
 
 
-@pytest.mark.filterwarnings("ignore:.*seed.* is deprecated")
 def test_an_update_of_another_shape_is_refused():
     """dpsgd takes the rows of a gradient for gradients of examples if all parameters have as many."""
     w = ft.nn.Parameter(ft.ones(4, 3))

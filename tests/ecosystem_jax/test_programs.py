@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 
 HERE = Path(__file__).parent
-PINNED = dict(
-    line.split("==") for line in (HERE / "requirements.txt").read_text().split() if "==" in line
-)
+PINNED = dict(line.split("==") for line in (HERE / "requirements.txt").read_text().split() if "==" in line)
 #: program: its libraries, and the relative difference that rounding may make
 PROGRAMS = {
     "flax_nnx": (["flax"], 1e-4),
@@ -45,7 +43,9 @@ def need(libraries):
         try:
             importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError:
-            pytest.skip(f"{library}=={PINNED[library]} is not installed: see tests/ecosystem_jax/requirements.txt")
+            pytest.skip(
+                f"{library}=={PINNED[library]} is not installed: see tests/ecosystem_jax/requirements.txt"
+            )
 
 
 def python(*command):

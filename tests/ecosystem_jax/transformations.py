@@ -113,7 +113,7 @@ CASES = {
     "scale_by_yogi": lambda: descent(optax.scale_by_yogi()),
     "scale_by_zoom_linesearch": lambda: optax.chain(optax.sgd(1.0), optax.scale_by_zoom_linesearch(10)),
     "set_to_zero": lambda: optax.set_to_zero(),
-    "snapshot": lambda: optax.chain(optax.snapshot("norm", optax.global_norm), optax.sgd(0.1)),
+    "snapshot": lambda: optax.chain(optax.snapshot("norm", optax.tree.norm), optax.sgd(0.1)),
     "stateless": lambda: optax.stateless(
         lambda updates, params: jax.tree.map(lambda g, p: -0.1 * (g + 0.1 * p), updates, params)
     ),
@@ -132,7 +132,7 @@ CASES = {
     "inject_stateful_hyperparams": lambda: optax.inject_stateful_hyperparams(optax.sgd)(rate),
     "lookahead": lambda: optax.lookahead(optax.sgd(0.1), 3, 0.5),
     "masked": lambda: descent(optax.masked(optax.scale_by_adam(), MATRICES)),
-    "monitor": lambda: optax.chain(optax.monitor({"norm": optax.global_norm}), optax.sgd(0.1)),
+    "monitor": lambda: optax.chain(optax.monitor({"norm": optax.tree.norm}), optax.sgd(0.1)),
     "multi_transform": lambda: optax.multi_transform(
         {"matrix": optax.adam(0.05), "vector": optax.sgd(0.1)}, LABELS
     ),
@@ -234,7 +234,10 @@ UTILITIES = set(
 
 def public() -> set[str]:
     """The functions of `optax` and `optax.contrib`, without losses and schedules."""
-    aside = {*dir(optax.losses), *dir(optax.schedules)} - {"inject_hyperparams", "inject_stateful_hyperparams"}
+    aside = {*dir(optax.losses), *dir(optax.schedules)} - {
+        "inject_hyperparams",
+        "inject_stateful_hyperparams",
+    }
     names = {"MultiSteps"}
     for prefix, home in {"": optax, "contrib.": optax.contrib}.items():
         for name, value in vars(home).items():

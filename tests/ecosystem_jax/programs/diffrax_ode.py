@@ -1,10 +1,9 @@
 """A neural ODE: Diffrax solves it, the field is our module, and our loop trains it."""
 
 import diffrax
-import jax
 import jax.numpy as jnp
 import numpy as np
-from common import X, batches, jax_losses, mean_square, our_losses
+from common import batches, jax_losses, mean_square, our_losses
 
 import functorch_port as torch
 

@@ -4,7 +4,7 @@ import distrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import X, batches, jax_losses, our_losses
+from common import X, jax_losses, our_losses
 
 import functorch_port as torch
 

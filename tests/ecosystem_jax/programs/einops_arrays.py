@@ -7,7 +7,7 @@ import numpy as np
 
 import functorch_port as torch
 
-X = np.random.default_rng(6).standard_normal((2, 4, 6, 3)).astype(np.float32)
+X = jnp.asarray(np.random.default_rng(6).standard_normal((2, 4, 6, 3)), jnp.float32)
 
 
 def patches(x, w):
@@ -23,6 +23,6 @@ def theirs():
 
 def ours():
     w, apply = torch.full((12, 2), 0.1, requires_grad=True), torch.func.from_jax(patches)
-    value = apply(torch.tensor(X), w).sum()
+    value = apply(torch.from_jax(X), w).sum()
     value.backward()
-    return {"value": value, "slope": w.grad, "jit": torch.compile(apply)(torch.tensor(X), w)}
+    return {"value": value, "slope": w.grad, "jit": torch.compile(apply)(torch.from_jax(X), w)}

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import Tree, X, Y, batches, jax_losses, mean_square, our_losses
+from common import Tree, batches, jax_losses, mean_square, our_losses
 
 import functorch_port as torch
 

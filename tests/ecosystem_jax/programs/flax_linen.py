@@ -1,10 +1,9 @@
 """An MLP and an encoder of Linen, with BatchNorm and Dropout, in a loop of PyTorch."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
-from common import X, Y, batches, jax_losses, mean_square, our_losses
+from common import X, batches, jax_losses, mean_square, our_losses
 from flax import linen
 
 import functorch_port as torch

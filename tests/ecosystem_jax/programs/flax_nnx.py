@@ -1,7 +1,5 @@
 """The convolutional network of flax's MNIST tutorial, with BatchNorm and Dropout, in a loop of PyTorch."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
@@ -87,9 +85,7 @@ def ours():
             optimizer.step()
             return loss
 
-        return [
-            step(torch.tensor(x), torch.tensor(y)).item() for x, y in zip(inputs, labels, strict=True)
-        ]
+        return [step(torch.tensor(x), torch.tensor(y)).item() for x, y in zip(inputs, labels, strict=True)]
 
     model = torch.flax.from_nnx(Cnn(nnx.Rngs(0), 0.0))
     losses = train(model, IMAGES, LABELS)

@@ -30,7 +30,7 @@ def on(tree):
         "norm": optax.tree.norm(tree),
         "largest": jax.tree.reduce(jnp.maximum, jax.tree.map(jnp.max, tree)),
         "all": int(jax.tree.all(jax.tree.map(lambda x: bool((x >= 0).all()), tree))),
-        "shapes": jax.tree.map(lambda x: x.shape, jax.eval_shape(lambda t: t, tree))["weight"],
+        "shapes": jax.tree.leaves(jax.tree.map(lambda x: x.shape, jax.eval_shape(lambda t: t, tree))),
     }
 
 

@@ -10,7 +10,7 @@ import functorch_port as torch
 
 def checked(kind, ones, longs):
     @jaxtyped(typechecker=beartype)
-    def outer(a: Float[kind, "rows inner"], b: Float[kind, "inner columns"]) -> Float[kind, "rows columns"]:
+    def outer(a: Float[kind, "n m"], b: Float[kind, "m k"]) -> Float[kind, "n k"]:  # noqa: F722
         return a @ b
 
     def holds(*args):

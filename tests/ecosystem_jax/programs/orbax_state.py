@@ -13,7 +13,9 @@ PARAMS = {"weight": jnp.ones((1, 3)) * 0.1, "bias": jnp.zeros(1)}
 
 
 def theirs():
-    losses = jax_losses(lambda p, x, y: mean_square(jnp.tanh(x @ p["weight"].T + p["bias"]), y), PARAMS, batches())
+    losses = jax_losses(
+        lambda p, x, y: mean_square(jnp.tanh(x @ p["weight"].T + p["bias"]), y), PARAMS, batches()
+    )
     return {"losses": losses, "pure": losses, "weight": PARAMS["weight"]}
 
 
@@ -39,7 +41,9 @@ def ours():
         with ocp.StandardCheckpointer() as checkpointer:
             weight = checkpointer.restore(f"{folder}/first")["weight"]  # by orbax alone
         losses = [step(x, y).item() for x, y in batches()[:3]]
-        interchange.save_orbax(f"{folder}/run", {"model": net.state_dict(), "optimizer": optimizer.state_dict()})
+        interchange.save_orbax(
+            f"{folder}/run", {"model": net.state_dict(), "optimizer": optimizer.state_dict()}
+        )
         net, optimizer, step = make()
         run = interchange.load_orbax(f"{folder}/run")
         net.load_state_dict(run["model"])

@@ -6,26 +6,15 @@ from penzai import pz
 from penzai.models import simple_mlp
 
 
-def model():
-    made = simple_mlp.MLP.from_config(
-        "mlp", jax.random.key(0), [3, 8, 1], activation_fn=jax.numpy.tanh
-    )
-    model, variables = pz.unbind_params(made, freeze=True)
-    return model, {var.label: var.value.untag("features") if False else var for var in variables}
-
-
 def parts():
-    structure, variables = model()
-    arrays = {str(name): var.value for name, var in variables.items()}
-    named = {str(name): var for name, var in variables.items()}
+    """A function of the arrays of the variables, and these."""
+    made = simple_mlp.MLP.from_config("mlp", jax.random.key(0), [3, 8, 1], activation_fn=jax.numpy.tanh)
+    structure, variables = pz.unbind_params(made, freeze=True)
+    arrays, form = jax.tree.flatten(variables)
 
-    def apply(values, x):
-        import dataclasses
-
-        bound = pz.bind_variables(
-            structure, [dataclasses.replace(var, value=values[name]) for name, var in named.items()]
-        )
-        return bound(pz.nx.wrap(x).tag("batch", "features")).unwrap("batch", "features")
+    def apply(arrays, x):
+        net = pz.bind_variables(structure, jax.tree.unflatten(form, arrays))
+        return net(pz.nx.wrap(x, "batch", "features")).unwrap("batch", "features")
 
     return apply, arrays
 
