@@ -54,6 +54,7 @@ def theirs():
 def ours():
     net = torch.nn.Linear(3, 2, bias=False)
     torch.func.load_pytree(net, {"weight": W})
-    w = net.state_dict()["weight"]
+    state = dict(net.state_dict())  # an OrderedDict is another structure than a dict
+    w = state["weight"]
     made = jax.jit(lambda b: b.replace(x=b.x * b.scale))(Batch(x=w, scale=3.0))
-    return {"checks": checks(net.state_dict(), {"weight": w / 0}, {"weight": w + 1}), "x": made.x}
+    return {"checks": checks(state, {"weight": w / 0}, {"weight": w + 1}), "x": made.x}

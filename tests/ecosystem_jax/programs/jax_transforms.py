@@ -42,8 +42,6 @@ def ours():
     torch.func.load_pytree(net, PARAMS)
     model = torch.nn.Sequential(net, torch.nn.Tanh())
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
-
     apply, params, buffers = torch.func.pure(model)
 
     @jax.checkpoint
@@ -61,15 +59,20 @@ def ours():
         loss = ((model(x) - y) ** 2).mean()
         loss.backward()
         optimizer.step()
-        schedule.step()
         return loss
 
     pure = torch.functionalize(step)
     state = pure.state(X[0], Y[0])
-    weights = [name for name in state if name.endswith((".weight", ".bias")) and "optimizer" not in name]
+    weights = [name for name in state if name.endswith(("weight", "bias")) and "optimizer" not in name]
+
+    rate = "optimizer.param_groups[0].lr"
+
+    def body(state, batch):
+        loss, state = pure(state, *batch)
+        return state | {rate: state[rate] * 0.5}, loss
 
     def losses(state, x=X):
-        return jax.lax.scan(lambda s, batch: pure(s, *batch)[::-1], state, (x, Y))
+        return jax.lax.scan(body, state, (x, Y))
 
     two = jax.vmap(lambda k: losses({n: v + k if n in weights else v for n, v in state.items()})[1])
     outer = jax.grad(lambda k: losses(state, X * k)[1][-1])(1.0)

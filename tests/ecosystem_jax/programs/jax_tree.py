@@ -1,5 +1,7 @@
 """`jax.tree`, `jax.flatten_util` and `optax.tree` on Tensors, state dicts and parameters of modules."""
 
+from collections import OrderedDict
+
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
@@ -35,7 +37,8 @@ def on(tree):
 
 
 def theirs():
-    return on({"weight": jnp.asarray(W), "bias": jnp.asarray(B)}) | {"parameters": W}
+    tree = OrderedDict(weight=jnp.asarray(W), bias=jnp.asarray(B))  # as a state_dict is
+    return on(tree) | {"parameters": W}
 
 
 def ours():
