@@ -428,7 +428,7 @@ class OptaxOptimizer(Optimizer):
                 out = _apply(structure, params, grads, leaves, numbers, extra)
         else:
             with tracing.x64():
-                types = tuple([(a.shape, a.dtype) for a in jax.tree.leaves((params, leaves))])
+                types = (*extra, *[(a.shape, a.dtype) for a in jax.tree.leaves((params, leaves))])
                 out = call(
                     _program(structure, types),
                     lambda: _owned(structure, params, grads, leaves, numbers, extra),
@@ -470,7 +470,8 @@ def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: 
 
     The transformation receives the parameters of one group as a dict, with their names if they are named, so a
     global norm is the norm of the group. A parameter without gradient keeps its value and its state; its gradient
-    counts as zero in such reductions.
+    counts as zero in such reductions. An update has 64-bit types, whatever ``jax_enable_x64`` says. Extra arguments of the
+    update are keywords of ``step`` (see there).
 
     Args:
         tx: one of
@@ -478,7 +479,11 @@ def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: 
             - a function that returns a transformation, such as ``optax.adamw``: ``lr`` is its ``learning_rate``,
               ``hyper`` holds its other arguments, and all its numbers become entries of the groups;
             - a transformation from `optax.inject_hyperparams`: the same;
-            - any other transformation: its updates are multiplied by ``lr``, by default 1.
+            - any other transformation: its updates are multiplied by ``lr``, by default 1. Leave it at 1 where optax
+              says that updates must be applied as they are (`optax.lookahead`, ``schedule_free``, ``sam``);
+            - an `optax.MultiSteps`.
+
+            With `optax.lookahead` the parameters are the fast ones, and the slow ones are in the state.
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups. If omitted, return a function of
             the parameters, to use in place of an optimizer class.
         lr: learning rate; see above.
