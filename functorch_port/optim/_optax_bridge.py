@@ -470,8 +470,8 @@ def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: 
 
     The transformation receives the parameters of one group as a dict, with their names if they are named, so a
     global norm is the norm of the group. A parameter without gradient keeps its value and its state; its gradient
-    counts as zero in such reductions. An update has 64-bit types, whatever ``jax_enable_x64`` says. Extra arguments of the
-    update are keywords of ``step`` (see there).
+    counts as zero in such reductions. An update has 64-bit types, whatever ``jax_enable_x64`` says. Its extra arguments
+    are keywords of ``step`` (see there).
 
     Args:
         tx: one of
