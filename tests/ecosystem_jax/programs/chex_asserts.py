@@ -33,7 +33,7 @@ def checks(good, bad, large):
         holds(chex.assert_rank, leaf, 2),
         holds(chex.assert_equal_shape, [leaf, large["weight"]]),
         holds(chex.assert_axis_dimension, leaf, 0, 2),
-        holds(chex.assert_size, leaf, 6),
+        holds(chex.assert_size, jax.tree.leaves(leaf), 6),  # of the array: a tensor's size is a method
         holds(chex.assert_tree_shape_prefix, good, (2,)),
         holds(chex.assert_trees_all_equal_structs, good, {"other": leaf}),
     ]

@@ -8,7 +8,7 @@ from penzai.models import simple_mlp
 
 def parts():
     """A function of the arrays of the variables, and these."""
-    made = simple_mlp.MLP.from_config("mlp", jax.random.key(0), [3, 8, 1], activation_fn=jax.numpy.tanh)
+    made = simple_mlp.MLP.from_config(jax.random.key(0), [3, 8, 1], activation_fn=jax.numpy.tanh)
     structure, variables = pz.unbind_params(made, freeze=True)
     arrays, form = jax.tree.flatten(variables)
 
