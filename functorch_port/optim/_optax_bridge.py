@@ -456,13 +456,22 @@ def _inject(factory: Any, lr: Any, hyper: dict[str, Any]) -> Any:
         raise TypeError(
             f"from_optax needs an optax transformation or a function that returns one, but got {factory!r}"
         )
+    parameters = inspect.signature(factory).parameters
     if lr is not None:
-        if "learning_rate" not in inspect.signature(factory).parameters:
+        if "learning_rate" not in parameters:
             raise TypeError(
                 f"{getattr(factory, '__name__', factory)} takes no learning_rate, but got lr={lr!r}; omit lr"
             )
         hyper = {"learning_rate": lr, **hyper}
-    return optax.inject_hyperparams(factory)(**hyper)
+    fixed = [name for name, p in parameters.items() if _is_fixed(name, hyper.get(name, p.default), p.default)]
+    return optax.inject_hyperparams(factory, fixed)(**hyper)
+
+
+def _is_fixed(name: str, value: Any, default: Any) -> bool:
+    """Whether an argument shapes the transformation: a size or a function, not a number or a schedule of it."""
+    if callable(value):
+        return callable(default) or name.endswith(("_fn", "mask", "dimension_numbers"))
+    return isinstance(value, int) and not isinstance(default, float) and name != "learning_rate"
 
 
 def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: Any) -> Any:
@@ -477,7 +486,8 @@ def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: 
         tx: one of
 
             - a function that returns a transformation, such as ``optax.adamw``: ``lr`` is its ``learning_rate``,
-              ``hyper`` holds its other arguments, and all its numbers become entries of the groups;
+              ``hyper`` holds its other arguments, and all its numbers become entries of the groups, but for whole
+              numbers such as a memory size;
             - a transformation from `optax.inject_hyperparams`: the same;
             - any other transformation: its updates are multiplied by ``lr``, by default 1. Leave it at 1 where optax
               says that updates must be applied as they are (`optax.lookahead`, ``schedule_free``, ``sam``);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 from pathlib import Path
 
@@ -147,6 +148,35 @@ def test_a_saved_state_goes_on(name):
     assert losses == want[0][3:]
     for key, value in want[1].items():
         np.testing.assert_array_equal(other.values()[key], value, err_msg=key)
+
+
+def by_name(name):
+    home, _, last = name.rpartition(".")
+    return getattr(optax.contrib if home else optax, last)
+
+
+#: optimizers by the functions that make them, whose arguments go into the groups
+FACTORIES = [
+    name
+    for name in RUN
+    if "," not in name
+    and "learning_rate" in inspect.signature(by_name(name)).parameters
+    and name not in ("contrib.schedule_free", "scale_by_learning_rate")
+]
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_a_function_with_its_numbers_in_the_groups(name):
+    signature = inspect.signature(by_name(name)).parameters
+    rate = None if signature["learning_rate"].default is None else 0.05
+    twin = Ours(name, "float64")
+    twin.optimizer = ft.optim.from_optax(by_name(name)(rate), twin.net.named_parameters())
+    ours = Ours(name, "float64")
+    ours.optimizer = ft.optim.from_optax(by_name(name), ours.net.named_parameters(), lr=rate)
+    assert rate is None or ours.optimizer.param_groups[0]["lr"] == 0.05
+    want, got = ([one.step(x, y).item() for x, y in one.batches[:3]] for one in (twin, ours))
+    # optax rounds a number to the type of its own first, and so do the groups
+    np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -87,7 +87,7 @@ def test_keys_are_arguments():
     for seed in (0, 1):
         key = jax.random.key(seed)
         np.testing.assert_array_equal(draw(key, ft.ones(3)).numpy(), jax.random.normal(key, (3,)))
-    pure = ft.functionalize(lambda x: draw(jax.random.key(1), x))
+    pure = ft.functionalize(lambda x: draw(key, x))
     np.testing.assert_allclose(jax.jit(pure)({}, jnp.ones(3))[0], jax.random.normal(key, (3,)), rtol=1e-6)
 
 
