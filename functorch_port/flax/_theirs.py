@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array import tracing
-from .._base import dtypes
+from .._base import dtypes, lowering
 from .._base.bounded import Bounded
 from .._base.jaxprs import pruned
 from .._base.tuning import tuning
@@ -152,7 +152,7 @@ class _Call:
             values = iter(narrowed(arrays[total:], module._x64))
             leaves = [next(values) if dynamic else leaf for dynamic, leaf in zip(where, static, strict=True)]
             args, kwargs = unflatten(tree, leaves)
-            with jax.enable_x64(module._x64):
+            with jax.enable_x64(module._x64), lowering.for_xla():
                 key = _key(words)
                 out, others = module._apply_flax(module._parts(arrays[:total]), key, training, args, kwargs)
             outs, self.tree = flatten(out)

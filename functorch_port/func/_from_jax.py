@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._base import lowering
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
 from .._run.run import run
@@ -97,7 +98,7 @@ class _Call:
 
         def pure(*arrays: Any) -> tuple[Any, ...]:
             values = iter(narrowed(arrays, x64))
-            with jax.enable_x64(x64):
+            with jax.enable_x64(x64), lowering.for_xla():
                 leaves = [_leaf(role, value, values) for role, value in zip(roles, static, strict=True)]
                 args, kwargs = unflatten(tree, leaves)
                 outs, self.tree = flatten(fn(*args, **kwargs))

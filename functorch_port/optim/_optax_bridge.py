@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from operator import is_not
 from typing import Any
 
@@ -112,6 +112,7 @@ class _Plan:
             extra.setdefault("value", loss)
         if "value_fn" in extra:
             extra.setdefault("grad", grads)
+        extra = {name: _typed(x, params) if callable(x) else x for name, x in extra.items()}
         try:
             updates, state = self.tx.update(grads, state, params, **extra)
         except (TypeError, ValueError) as error:
@@ -135,6 +136,16 @@ class _Plan:
                 f"{jax.tree.structure(state)}. Of the measurements of optax, use optax.snapshot"
             )
         return updates, state
+
+
+def _typed(fn: Callable[..., Any], like: Any) -> Callable[..., Any]:
+    """A function of parameters that gets them in their own types: a line search with 64 bits widens them."""
+
+    @wraps(fn)
+    def typed(params: Any, *args: Any, **kwargs: Any) -> Any:
+        return fn(jax.tree.map(lambda new, p: jnp.asarray(new, p.dtype), params, like), *args, **kwargs)
+
+    return typed
 
 
 #: the loss of a closure among the extra arguments: ``value``, unless the transformation takes none

@@ -69,6 +69,20 @@ def test_every_way(way):
         assert next(traces) <= 3  # of values, and of the gradient
 
 
+def test_what_a_function_jits_is_for_xla():
+    """JAX keeps what is traced under `jit`, which must not be what an operation by numpy takes."""
+    net = ft.nn.Linear(3, 3)
+    apply, params, _ = ft.func.pure(net)
+    inner = jax.jit(lambda params, x: apply(params, {}, x)[0])
+    call = ft.func.from_jax(lambda params, x: jax.lax.fori_loop(0, 3, lambda _, y: inner(params, y), x))
+    x = ft.ones(2, 3)
+    out = call(dict(net.named_parameters()), x)
+    out.sum().backward()
+    want = net(net(net(x)))
+    np.testing.assert_allclose(out.detach().numpy(), want.detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(inner(params, jnp.ones((2, 3))), net(x).detach().numpy(), rtol=1e-5)
+
+
 def test_types_are_those_of_the_setting_of_jax():
     made = ft.func.from_jax(lambda x: (x, jnp.zeros(2), jnp.arange(2)))
     kinds = lambda outs: [t.dtype for t in outs]
