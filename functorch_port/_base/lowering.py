@@ -13,7 +13,7 @@ Reference: https://docs.jax.dev/en/latest/jax-primitives.html
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # it takes 20 ms to import
 
 __all__ = [
     "AtOnce", "Passes", "at_first_use", "at_once", "by_platform", "compiler_options", "define", "for_numpy",
-    "formula_of", "function_of", "has_way", "ready", "register", "register_at_once", "register_passes",
+    "for_xla", "formula_of", "function_of", "has_way", "ready", "register", "register_at_once", "register_passes",
 ]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}
@@ -136,13 +136,22 @@ _tracing = _Tracing()
 
 
 @contextmanager
-def for_numpy() -> Iterator[None]:
-    """Have the calling thread trace what runs on numpy arrays, and is no program of XLA."""
-    before, _tracing.suits = _tracing.suits, _suits_at_once
+def _suiting(suits: dict[Primitive, Callable[..., bool]]) -> Iterator[None]:
+    before, _tracing.suits = _tracing.suits, suits
     try:
         yield
     finally:
         _tracing.suits = before
+
+
+def for_numpy() -> AbstractContextManager[None]:
+    """Have the calling thread trace what runs on numpy arrays, and is no program of XLA."""
+    return _suiting(_suits_at_once)
+
+
+def for_xla() -> AbstractContextManager[None]:
+    """The reverse, for a user's function: what it jits JAX keeps, and takes for programs of XLA."""
+    return _suiting(_suits)
 
 
 def by_platform(*arrays: Any, default: Callable[..., Any], **ways: Callable[..., Any]) -> Any:

@@ -267,6 +267,8 @@ def format_tensor(
 def tensor_repr(tensor: Any, contents: str | None = None) -> str:
     """``repr`` of a Tensor; one that is being traced shows its shape and no numbers."""
     value = tensor._value
+    if not hasattr(value, "dtype"):  # a node of a tree whose leaf `jax.tree.map` has replaced
+        return f"{_class_name(tensor)}({value!r})"
     unknown = isinstance(value, jax.ShapeDtypeStruct | jax.core.Tracer) or not meshes.is_here(value)
     where = None if isinstance(value, jax.core.Tracer) else str(tensor.device)
     try:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array import tracing
-from .._base import dtypes
+from .._base import dtypes, lowering
 from .._base.bounded import Bounded
 from .._base.jaxprs import pruned
 from .._base.tuning import tuning
@@ -26,6 +26,7 @@ from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import LEAF, Structure, flatten, flatten_call, unflatten
 from .._tensor.tree import map as tree_map
+from ..func._from_jax import as_input, is_array, narrowed
 from ..nn._module import Module
 from ..nn.parameter import Parameter
 from ._load import linen, nnx
@@ -100,7 +101,7 @@ class FlaxModule(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         state = self._tensors()
         leaves, tree = flatten_call(args, kwargs)
-        given = [_tensor(leaf) if _is_array(leaf) else None for leaf in leaves]
+        given = [as_input(leaf) if is_array(leaf) else None for leaf in leaves]
         dynamic = [*state, *(t for t in given if t is not None)]
         static = tuple(None if t is not None else leaf for leaf, t in zip(leaves, given, strict=True))
         key = (self.training, tree, static, tuple((t._value.shape, t._value.dtype) for t in dynamic))
@@ -148,10 +149,10 @@ class _Call:
         self.tree = LEAF
 
         def whole(words: Any, *arrays: Any) -> tuple[list[Any], list[Any]]:
-            values = iter(_narrow(arrays[total:], module._x64))
+            values = iter(narrowed(arrays[total:], module._x64))
             leaves = [next(values) if dynamic else leaf for dynamic, leaf in zip(where, static, strict=True)]
             args, kwargs = unflatten(tree, leaves)
-            with jax.enable_x64(module._x64):
+            with jax.enable_x64(module._x64), lowering.for_xla():
                 key = _key(words)
                 out, others = module._apply_flax(module._parts(arrays[:total]), key, training, args, kwargs)
             outs, self.tree = flatten(out)
@@ -195,23 +196,6 @@ def _words(source: Any) -> Any:
 def _key(words: Any) -> Any:
     words = words.astype(np.uint32)
     return jax.random.fold_in(jax.random.key(words[0]), words[1])
-
-
-def _is_array(leaf: Any) -> bool:
-    if isinstance(leaf, Tensor):
-        return True
-    is_key = isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return isinstance(leaf, jax.Array | np.ndarray) and not is_key
-
-
-def _tensor(leaf: Any) -> Tensor:
-    return leaf if isinstance(leaf, Tensor) else wrap(jnp.asarray(leaf))
-
-
-def _narrow(arrays: Arrays, x64: bool) -> list[Any]:
-    """The arrays in the dtypes that `jax.jit` gives them under this setting of ``jax_enable_x64``."""
-    with jax.enable_x64(x64):
-        return [a.astype(jax.dtypes.canonicalize_dtype(a.dtype)) for a in arrays]
 
 
 # ------------------------------------------------------------------------ NNX

@@ -7,6 +7,7 @@ from ._control import associative_scan as associative_scan
 from ._control import cond as cond
 from ._control import scan as scan
 from ._control import while_loop as while_loop
+from ._from_jax import from_jax as from_jax
 from ._functional_call import functional_call as functional_call
 from ._functional_call import stack_module_state as stack_module_state
 from ._pytree import Pure as Pure
@@ -29,6 +30,7 @@ __all__ = [
     "associative_scan",
     "cond",
     "debug_unwrap",
+    "from_jax",
     "functional_call",
     "functionalize",
     "grad",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from operator import is_not
 from typing import Any
 
@@ -52,7 +52,10 @@ class _Plan:
 
         self.tx, self.keys = optax.with_extra_args_support(tx), keys
         self.shapes = {key: p.shape for key, p in params.items()}
-        state = jax.eval_shape(tx.init, params)
+        state = jax.eval_shape(self.tx.init, params)
+        if _has_lookahead(state):
+            self.tx = _with_slow(self.tx)
+            state = jax.eval_shape(self.tx.init, params)
         leaves, self.tree = jax.tree_util.tree_flatten_with_path(state)
         place = {key: i for i, key in enumerate(keys)}
         self.owners = [_owner(path, place) for path, _ in leaves]
@@ -87,18 +90,98 @@ class _Plan:
         tree = dict(zip(self.keys, params, strict=True))
         slopes = [jnp.zeros_like(p) if g is None else g for p, g in zip(params, grads, strict=True)]
         state = _with_numbers(self.tree.unflatten(leaves), numbers)
-        updates, state = self.tx.update(dict(zip(self.keys, slopes, strict=True)), state, tree, **extra)
+        updates, state = self._update(dict(zip(self.keys, slopes, strict=True)), state, tree, dict(extra))
         factor = 1.0 if "learning_rate" in self.hyper else numbers["lr"]
         new = [
             axpy(p, factor, updates[key]) if on else p
             for p, key, on in zip(params, self.keys, live, strict=True)
         ]
-        flat = self.tree.flatten_up_to(state)
+        flat = jax.tree.leaves(state)
         kept = [
             old if owner is not None and not live[owner] else jnp.asarray(value, old.dtype)
             for old, value, owner in zip(leaves, flat, self.owners, strict=True)
         ]
         return new, kept
+
+    def _update(
+        self, grads: dict[_Key, Any], state: Any, params: dict[_Key, Any], extra: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """optax's update, whose results must be what parameters and state can take."""
+        loss = extra.pop(_LOSS, None)
+        if loss is not None and _takes(self.tx.update, "value"):
+            extra.setdefault("value", loss)
+        if "value_fn" in extra:
+            extra.setdefault("grad", grads)
+        extra = {name: _typed(x, params) if callable(x) else x for name, x in extra.items()}
+        try:
+            updates, state = self.tx.update(grads, state, params, **extra)
+        except (TypeError, ValueError) as error:
+            error.add_note(
+                "from_optax: extra arguments of an optax update are keywords of step(), as in "
+                "step(value=loss, value_fn=fn); step(closure) gives the loss of the closure as value"
+            )
+            raise
+        for key, p in params.items():
+            if jnp.shape(updates[key]) != p.shape:
+                raise ValueError(
+                    f"from_optax: the update of parameter {str(key)!r} of shape {p.shape} has the shape "
+                    f"{jnp.shape(updates[key])}. A transformation that takes a gradient of each example "
+                    "(optax.contrib.dpsgd) cannot be an optimizer, as .grad is their sum: call it in a loop of JAX "
+                    "on the arrays of func.pure(module)"
+                )
+        if jax.tree.structure(state) != self.tree:
+            raise NotImplementedError(
+                "from_optax: the first update gives the state of the transformation another structure (as "
+                f"optax.monitor does), so it cannot be the state of an optimizer: it was {self.tree}, and is "
+                f"{jax.tree.structure(state)}. Of the measurements of optax, use optax.snapshot"
+            )
+        return updates, state
+
+
+def _typed(fn: Callable[..., Any], like: Any) -> Callable[..., Any]:
+    """A function of parameters that gets them in their own types: a line search with 64 bits widens them."""
+
+    @wraps(fn)
+    def typed(params: Any, *args: Any, **kwargs: Any) -> Any:
+        return fn(jax.tree.map(lambda new, p: jnp.asarray(new, p.dtype), params, like), *args, **kwargs)
+
+    return typed
+
+
+#: the loss of a closure among the extra arguments: ``value``, unless the transformation takes none
+_LOSS = "loss of the closure"
+
+
+def _takes(update: Callable[..., Any], name: str) -> bool:
+    parameters = inspect.signature(update).parameters
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _has_lookahead(state: Any) -> bool:
+    import optax
+
+    def found(node: Any) -> bool:
+        return isinstance(node, optax.LookaheadState)
+
+    return any(map(found, jax.tree.leaves(state, is_leaf=found)))
+
+
+def _with_slow(tx: Any) -> Any:
+    """A transformation that contains `optax.lookahead`, with the slow parameters in the state.
+
+    The parameters of the model are the fast ones.
+    """
+    import optax
+
+    def init(params: Any) -> Any:
+        return {"lookahead": tx.init(optax.LookaheadParams.init_synced(params)), "slow": params}
+
+    def update(updates: Any, state: Any, params: Any, **extra: Any) -> Any:
+        both = optax.LookaheadParams(params, state["slow"])
+        updates, inner = tx.update(updates, state["lookahead"], both, **extra)
+        return updates.fast, {"lookahead": inner, "slow": optax.apply_updates(both.slow, updates.slow)}
+
+    return optax.GradientTransformationExtraArgs(init, update)
 
 
 def _owner(path: Any, place: dict[_Key, int]) -> int | None:
@@ -184,10 +267,12 @@ def _all_live(structure: Any) -> bool:
 class OptaxOptimizer(Optimizer):
     """An optax transformation as an optimizer; create one with `from_optax`."""
 
+    _keeps_dtypes = True
+
     def __init__(self, tx: Any, params: ParamsT, lr: Any = None, **hyper: Any) -> None:
         if not _is_transformation(tx):
             tx, lr, hyper = _inject(tx, lr, hyper), None, {}
-        self.tx = tx
+        self.tx = tx.gradient_transformation() if hasattr(tx, "gradient_transformation") else tx
         super().__init__(params, {})
         found = self._layout(self.param_groups[0]).hyperparameters()
         defaults = {"lr": found.pop("learning_rate", 1.0), **found}
@@ -250,7 +335,7 @@ class OptaxOptimizer(Optimizer):
     def _first_leaves(self, group: dict[str, Any], plan: _Plan) -> list[Tensor]:
         with tracing.x64():
             # An array of its own for every leaf: optax starts some from the parameters themselves.
-            leaves = plan.tree.flatten_up_to(plan.tx.init(self._values(group)))
+            leaves = jax.tree.leaves(plan.tx.init(self._values(group)))
             return [Tensor._wrap(jnp.array(leaf)) for leaf in leaves]
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
@@ -266,18 +351,62 @@ class OptaxOptimizer(Optimizer):
         self._premade.update({**tables, place: shared})
         return tables[param]
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def optax_state(self, group: int = 0) -> Any:
+        """The state of a group as optax's pytree of arrays, for functions of optax such as `optax.tree.get`.
+
+        Args:
+            group: the index of the group.
+
+        Example:
+            >>> import functorch_port as torch
+            >>> import optax
+            >>> w = torch.nn.Parameter(torch.ones(2))
+            >>> optimizer = torch.optim.from_optax(optax.adam(0.1), [w])
+            >>> (w * 2).sum().backward()
+            >>> optimizer.step()
+            >>> print(optax.tree.get(optimizer.optax_state(), "count"))
+            1
+        """
+        table = self.param_groups[group]
+        plan = self._layout(table)
+        return plan.tree.unflatten([state[name]._value for state, name in self._tables(table, plan)])
+
+    def step(self, closure: Callable[[], Any] | None = None, **extra: Any) -> Any:
         """Update the parameters once.
 
         Args:
             closure: recomputes the loss and returns it. Transformations receive the loss as ``value``.
+            **extra: other extra arguments of the transformation's update, such as ``value=loss``: tensors, arrays,
+                numbers, or functions of arrays. A function receives the parameters of a group as a dict of arrays, by
+                name, or by number if they have no names. With a ``value_fn`` the transformation also receives the
+                gradients as ``grad``. Eagerly, an update with a function is not compiled: compile the whole step.
+
+        Example:
+            >>> import functorch_port as torch
+            >>> import jax.numpy as jnp
+            >>> import optax
+            >>> w = torch.nn.Parameter(torch.tensor([4.0, -3.0]))
+            >>> optimizer = torch.optim.from_optax(optax.lbfgs, [("w", w)])
+            >>> def step():
+            ...     optimizer.zero_grad()
+            ...     loss = ((w - 1) ** 2).sum()
+            ...     loss.backward()
+            ...     optimizer.step(value=loss, value_fn=lambda params: jnp.sum((params["w"] - 1) ** 2))
+            ...     return loss
+            >>> step = torch.compile(step)
+            >>> [round(step().item(), 3) for _ in range(3)]
+            [25.0, 0.0, 0.0]
         """
-        loss, extra = None, {}
+        loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
-            value = loss.detach()._value if isinstance(loss, Tensor) else loss
-            extra = {} if value is None else {"value": value}
+            extra[_LOSS] = loss
+        extra = {
+            name: x.detach()._value if isinstance(x, Tensor) else x
+            for name, x in extra.items()
+            if x is not None
+        }
         with no_grad():
             whole_step(self, lambda: self._update(extra))
         return loss
@@ -305,9 +434,12 @@ class OptaxOptimizer(Optimizer):
         leaves = [arrays_of([table[name] for table, name in where]) for where in tables]
         if tracing.overlay:
             out = _apply(structure, params, grads, leaves, numbers, extra)
+        elif any(map(callable, extra.values())):
+            with tracing.x64():  # what a function reads may change from step to step
+                out = _apply(structure, params, grads, leaves, numbers, extra)
         else:
             with tracing.x64():
-                types = tuple([(a.shape, a.dtype) for a in jax.tree.leaves((params, leaves))])
+                types = (*extra, *[(a.shape, a.dtype) for a in jax.tree.leaves((params, leaves))])
                 out = call(
                     _program(structure, types),
                     lambda: _owned(structure, params, grads, leaves, numbers, extra),
@@ -335,13 +467,22 @@ def _inject(factory: Any, lr: Any, hyper: dict[str, Any]) -> Any:
         raise TypeError(
             f"from_optax needs an optax transformation or a function that returns one, but got {factory!r}"
         )
+    parameters = inspect.signature(factory).parameters
     if lr is not None:
-        if "learning_rate" not in inspect.signature(factory).parameters:
+        if "learning_rate" not in parameters:
             raise TypeError(
                 f"{getattr(factory, '__name__', factory)} takes no learning_rate, but got lr={lr!r}; omit lr"
             )
         hyper = {"learning_rate": lr, **hyper}
-    return optax.inject_hyperparams(factory)(**hyper)
+    fixed = [name for name, p in parameters.items() if _is_fixed(name, hyper.get(name, p.default), p.default)]
+    return optax.inject_hyperparams(factory, fixed)(**hyper)
+
+
+def _is_fixed(name: str, value: Any, default: Any) -> bool:
+    """Whether an argument shapes the transformation: a size or a function, not a number or a schedule of it."""
+    if callable(value):
+        return callable(default) or name.endswith(("_fn", "mask", "dimension_numbers"))
+    return isinstance(value, int) and not isinstance(default, float) and name != "learning_rate"
 
 
 def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: Any) -> Any:
@@ -349,15 +490,21 @@ def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: 
 
     The transformation receives the parameters of one group as a dict, with their names if they are named, so a
     global norm is the norm of the group. A parameter without gradient keeps its value and its state; its gradient
-    counts as zero in such reductions.
+    counts as zero in such reductions. An update has 64-bit types, whatever ``jax_enable_x64`` says. Its extra arguments
+    are keywords of ``step`` (see there).
 
     Args:
         tx: one of
 
             - a function that returns a transformation, such as ``optax.adamw``: ``lr`` is its ``learning_rate``,
-              ``hyper`` holds its other arguments, and all its numbers become entries of the groups;
+              ``hyper`` holds its other arguments, and all its numbers become entries of the groups, but for whole
+              numbers such as a memory size;
             - a transformation from `optax.inject_hyperparams`: the same;
-            - any other transformation: its updates are multiplied by ``lr``, by default 1.
+            - any other transformation: its updates are multiplied by ``lr``, by default 1. Leave it at 1 where optax
+              says that updates must be applied as they are (`optax.lookahead`, ``schedule_free``, ``sam``);
+            - an `optax.MultiSteps`.
+
+            With `optax.lookahead` the parameters are the fast ones, and the slow ones are in the state.
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups. If omitted, return a function of
             the parameters, to use in place of an optimizer class.
         lr: learning rate; see above.

@@ -203,6 +203,8 @@ class Optimizer:
     _refusals = 0
     # Names of 0-dim state entries that a step computes on the host.
     _numbers: Sequence[str] = ()
+    # Whether loaded state keeps its dtypes, and does not take that of its parameter.
+    _keeps_dtypes = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
@@ -382,7 +384,8 @@ class Optimizer:
         for key, value in state_dict["state"].items():
             if key in by_id:
                 param = by_id[key]
-                state[param] = _fit(param, value, None, key in hosted, self.state.get(param))
+                old = self.state.get(param)
+                state[param] = _fit(param, value, None, key in hosted, old, self._keeps_dtypes)
             else:
                 state[key] = value
         for group, new in zip(self.param_groups, saved, strict=True):
@@ -498,14 +501,14 @@ def _separate_names(group: dict[str, Any], params: Sequence[Any]) -> None:
         group["param_names"] = names
 
 
-def _fit(param: Tensor, value: Any, key: Any, hosted: bool, old: Any = None) -> Any:
-    """A loaded state value, with its tensors (except ``step``) in the dtype of the parameter, and where the ``old``
-    ones were placed, or where the parameter is.
+def _fit(param: Tensor, value: Any, key: Any, hosted: bool, old: Any = None, keeps: bool = False) -> Any:
+    """A loaded state value, with its tensors (except ``step``) in the dtype of the parameter unless it ``keeps`` its
+    own, and where the ``old`` ones were placed, or where the parameter is.
     """
     if isinstance(value, Tensor):
         if key == "step":
             return value.to(dtype=dtypes.float32, device=param.device) if hosted else value
-        dtype = param.dtype if param.is_floating_point() else value.dtype
+        dtype = param.dtype if param.is_floating_point() and not keeps else value.dtype
         if placed.sharding_of(param._storage) is None or value.is_meta:
             return value.to(dtype=dtype, device=param.device)
         fit = value.detach().to(dtype=dtype)
@@ -521,9 +524,9 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool, old: Any = None) -> 
         return fit if own else Tensor._wrap(placed.like(param._storage, fit._look()))
     if isinstance(value, dict):
         before = old if isinstance(old, dict) else {}
-        return {k: _fit(param, v, k, hosted, before.get(k)) for k, v in value.items()}
+        return {k: _fit(param, v, k, hosted, before.get(k), keeps) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return type(value)(_fit(param, v, None, hosted) for v in value)  # type: ignore[call-arg]
+        return type(value)(_fit(param, v, None, hosted, keeps=keeps) for v in value)  # type: ignore[call-arg]
     return value
 
 

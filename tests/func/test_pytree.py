@@ -121,3 +121,17 @@ def test_eval_mode_keywords_and_errors():
         torch.func.load_pytree(net, {"third": x})
     with pytest.raises(ValueError, match="shape"):
         torch.func.load_pytree(net, {"first.bias": x})
+
+
+def test_a_tensor_is_a_node_whose_leaf_may_be_anything():
+    """As JAX requires of nodes: `jax.tree.map` may put shapes or marks in place of arrays."""
+    shapes = jax.tree.map(lambda x: x.shape, {"w": torch.ones(2, 3)})
+    assert repr(shapes) == "{'w': tensor((2, 3))}" and jax.tree.leaves(shapes) == [2, 3]
+    marks = jax.tree.map(lambda x: x.ndim > 1, {"w": torch.ones(2, 3), "b": torch.ones(2)})
+    assert jax.tree.structure(marks) == jax.tree.structure({"w": torch.ones(1), "b": torch.ones(1)})
+    assert (
+        jax.tree.map(lambda m, x: x * 2 if m else x, marks, {"w": torch.ones(1), "b": torch.ones(1)})[
+            "w"
+        ].item()
+        == 2
+    )
