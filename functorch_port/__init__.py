@@ -6,6 +6,7 @@ Use it under PyTorch's name: ``import functorch_port as torch``.
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
 from typing import Any as _Any
 
 from ._base import collector as _collector
@@ -56,15 +57,18 @@ for _table in (
     {n: getattr(_layout, n) for n in _layout.__all__},
     _bind.namespaces["torch"],
     _dtypes.NAMES,
+    _dtypes.ABSENT,
 ):
     globals().update(_table)
 
 #: submodules and names in them, which are imported on first use
 _SUBMODULES = [
     "_C",
+    "__config__",
     "_custom_ops",
     "_dynamo",
     "_higher_order_ops",
+    "_utils",
     "accelerator",
     "amp",
     "ao",
@@ -79,6 +83,7 @@ _SUBMODULES = [
     "flax",
     "fft",
     "func",
+    "futures",
     "fx",
     "hub",
     "interchange",
@@ -87,12 +92,14 @@ _SUBMODULES = [
     "linalg",
     "masked",
     "mps",
+    "mtia",
     "multiprocessing",
     "nn",
     "onnx",
     "optim",
     "overrides",
     "profiler",
+    "quasirandom",
     "random",
     "return_types",
     "safetensors",
@@ -139,6 +146,12 @@ _LAZY = {
         ],
         "_run.sparse",
     ),
+    "Event": "_streams",
+    "Future": "futures",
+    "PyTorchFileReader": "serialization._files",
+    "ScriptFunction": "jit",
+    "ScriptModule": "jit",
+    "Stream": "_streams",
     "vmap": "func",
     "while_loop": "func",
     **dict.fromkeys(
@@ -254,6 +267,8 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
+    if name == "torch":
+        return _sys.modules[__name__]
     if name in _SUBMODULES:
         try:
             return _importlib.import_module(f"{__name__}.{name}")

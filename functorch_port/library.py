@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ._base.refused import refused_function
 from .autograd import Function
 
 __all__ = [
@@ -139,25 +140,10 @@ def register_autograd(
     op.register_autograd(backward, setup_context=setup_context)
 
 
-def _refuse(name: str) -> Any:
-    raise NotImplementedError(
-        f"torch.library.{name}: PyTorch's operator registry and dispatcher do not exist here. Make the "
-        f"operator with "
-        "torch.library.custom_op and call its result"
-    )
-
-
-def _refused(name: str) -> Callable[..., Any]:
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        """Not supported: there is no operator registry.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        return _refuse(name)
-
-    refused.__name__ = refused.__qualname__ = name
-    return refused
+_WHY = (
+    "PyTorch's operator registry and dispatcher do not exist here. Make the operator with torch.library.custom_op and "
+    "call its result"
+)
 
 
 class Library:
@@ -177,7 +163,7 @@ class Library:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}")
         if ns == "aten":
-            _refuse("Library")
+            raise NotImplementedError(f"torch.library.Library: {_WHY}")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
@@ -230,7 +216,8 @@ class OpNamespace:
 
 
 fallthrough_kernel, get_ctx, get_kernel, infer_schema = (
-    _refused(n) for n in ("fallthrough_kernel", "get_ctx", "get_kernel", "infer_schema")
+    refused_function(f"torch.library.{n}", _WHY)
+    for n in ("fallthrough_kernel", "get_ctx", "get_kernel", "infer_schema")
 )
 
 
@@ -248,6 +235,6 @@ def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, l
 
 
 register_kernel, register_autocast, register_torch_dispatch, triton_op, wrap_triton = (
-    _refused(n)
+    refused_function(f"torch.library.{n}", _WHY)
     for n in ("register_kernel", "register_autocast", "register_torch_dispatch", "triton_op", "wrap_triton")
 )

@@ -1,30 +1,15 @@
-"""``torch.mps``: there is no such backend; `synchronize` raises RuntimeError."""
+"""``torch.mps``: there is no such backend; what needs a device raises RuntimeError."""
 
-from __future__ import annotations
+from . import _absent_backend
 
-from typing import Any
-
-__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
-
-
-def is_available() -> bool:
-    """Return False."""
-    return False
-
-
-def device_count() -> int:
-    """Return 0."""
-    return 0
-
-
-def manual_seed(seed: int) -> None:
-    """Accepted, without effect."""
-
-
-def empty_cache() -> None:
-    """Does nothing."""
-
-
-def synchronize(device: Any = None) -> None:
-    """Raise RuntimeError: there is no device."""
-    raise RuntimeError("there is no mps device: the devices are cpu, cuda and tpu")
+_REFUSED = (
+    "Event", "clear_graph_cache", "current_allocated_memory", "driver_allocated_memory", "recommended_max_memory",
+    "set_per_process_memory_fraction",
+)  # fmt: skip
+_OTHERS = {
+    "device_count", "empty_cache", "get_rng_state", "is_available", "manual_seed", "seed", "set_rng_state",
+    "synchronize",
+}  # fmt: skip
+_names = {n: v for n, v in _absent_backend.names("mps", _REFUSED).items() if n in _OTHERS or n in _REFUSED}
+globals().update(_names)
+__all__ = sorted(_names)

@@ -1,30 +1,12 @@
-"""``torch.xpu``: there is no such backend; `synchronize` raises RuntimeError."""
+"""``torch.xpu``: there is no such backend; what needs a device raises RuntimeError."""
 
-from __future__ import annotations
+from . import _absent_backend
 
-from typing import Any
-
-__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
-
-
-def is_available() -> bool:
-    """Return False."""
-    return False
-
-
-def device_count() -> int:
-    """Return 0."""
-    return 0
-
-
-def manual_seed(seed: int) -> None:
-    """Accepted, without effect."""
-
-
-def empty_cache() -> None:
-    """Does nothing."""
-
-
-def synchronize(device: Any = None) -> None:
-    """Raise RuntimeError: there is no device."""
-    raise RuntimeError("there is no xpu device: the devices are cpu, cuda and tpu")
+_REFUSED = (
+    "current_device", "current_stream", "get_device_capability", "get_device_name", "get_device_properties",
+    "init", "initial_seed", "mem_get_info", "reset_peak_memory_stats", "set_device", "set_stream", "Event",
+    "Stream", "device",
+)  # fmt: skip
+_names = _absent_backend.names("xpu", _REFUSED)
+globals().update(_names)
+__all__ = sorted(_names)
