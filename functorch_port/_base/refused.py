@@ -24,6 +24,7 @@ def refused_function(name: str, why: str) -> Callable[..., Any]:
         """
         raise NotImplementedError(f"{name}: {why}")
 
+    refuse.__refused__ = why  # type: ignore[attr-defined]
     refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
     return refuse
 
@@ -42,7 +43,7 @@ def refused_class(name: str, why: str, base: type = object) -> type:
         raise NotImplementedError(f"{owner}.{type(self).__name__}: {why}")
 
     doc = "Not supported: no object of it can be made.\n\nRaises:\n    NotImplementedError: always."
-    return type(short, (base,), {"__init__": refuse, "__module__": owner, "__doc__": doc})
+    return type(short, (base,), {"__init__": refuse, "__module__": owner, "__doc__": doc, "__refused__": why})
 
 
 def refused(

@@ -34,7 +34,7 @@ class Use(NamedTuple):
     is_import: bool
 
 
-def uses(source: str) -> list[Use]:
+def uses(source: str | bytes) -> list[Use]:
     """All uses in a file, in the order of lines, each name once for each line.
 
     Names are followed through ``import a.b as c``, ``from a import b as c``, assignments such as ``nn = torch.nn``, and
@@ -50,7 +50,7 @@ def uses(source: str) -> list[Use]:
     walk = _Walk(ast.parse(source))
     found = {(use.name, use.line): use for use in walk.found}
     return sorted(
-        use._replace(guarded=use.guarded or use.name in walk.asked)
+        use._replace(guarded=use.guarded or any(f"{use.name}.".startswith(f"{name}.") for name in walk.asked))
         for use in sorted(found.values(), key=lambda use: use.line)
     )
 

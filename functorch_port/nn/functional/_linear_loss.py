@@ -7,7 +7,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from ..._base import dtypes
 from ..._run.bind import function
 from ..._tensor.tensor import Tensor
 from ._conv import linear

@@ -10,7 +10,9 @@ from training import classify, digits
 
 set_seed(0)
 accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
-model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(32, 4))
+model = torch.nn.Sequential(
+    torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(32, 4)
+)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
 loader = DataLoader(TensorDataset(*digits()), batch_size=8, shuffle=True)

@@ -3,7 +3,14 @@
 import json
 
 import torch
-from diffusers import AutoencoderKL, DDIMScheduler, DDPMPipeline, DDPMScheduler, UNet2DConditionModel, UNet2DModel
+from diffusers import (
+    AutoencoderKL,
+    DDIMScheduler,
+    DDPMPipeline,
+    DDPMScheduler,
+    UNet2DConditionModel,
+    UNet2DModel,
+)
 from training import descend
 
 torch.manual_seed(0)
@@ -31,12 +38,16 @@ coder = AutoencoderKL(
     block_out_channels=(8, 8), down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
     latent_channels=2, norm_num_groups=4, sample_size=8,
 )  # fmt: skip
-found["coded"] = coder(pictures, sample_posterior=True, generator=torch.manual_seed(1)).sample.abs().mean().item()
+found["coded"] = (
+    coder(pictures, sample_posterior=True, generator=torch.manual_seed(1)).sample.abs().mean().item()
+)
 guided = UNet2DConditionModel(
     sample_size=8, in_channels=2, out_channels=2, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
     down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"), up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
     cross_attention_dim=8, attention_head_dim=4,
 )  # fmt: skip
 words = torch.randn(2, 3, 8)
-found["guided"] = guided(torch.randn(2, 2, 8, 8), times, encoder_hidden_states=words).sample.flatten()[:16].tolist()
+found["guided"] = (
+    guided(torch.randn(2, 2, 8, 8), times, encoder_hidden_states=words).sample.flatten()[:16].tolist()
+)
 print(json.dumps(found))

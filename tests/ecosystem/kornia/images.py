@@ -24,7 +24,9 @@ turned.square().mean().backward()
 found["turned"] = [turned.mean().item(), angle.grad.tolist()]
 points = torch.rand(1, 8, 2)
 found["homography"] = kornia.geometry.homography.find_homography_dlt(points * 10, points * 20 + 1)[0].tolist()
-found["quaternion"] = kornia.geometry.conversions.axis_angle_to_rotation_matrix(torch.tensor([[0.1, 0.2, 0.3]])).tolist()
+found["quaternion"] = kornia.geometry.conversions.axis_angle_to_rotation_matrix(
+    torch.tensor([[0.1, 0.2, 0.3]])
+).tolist()
 found["ssim"] = kornia.losses.ssim_loss(images, images.flip(-1), 5).item()
 found["corners"] = kornia.feature.harris_response(images).mean().item()
 found["sift"] = kornia.feature.SIFTDescriptor(24)(images.mean(1, keepdim=True)).sum(-1).tolist()

@@ -19,7 +19,9 @@ class Net(L.LightningModule):
     def __init__(self, width=32):
         super().__init__()
         self.save_hyperparameters()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(16, width), torch.nn.Tanh(), torch.nn.Linear(width, 4))
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(16, width), torch.nn.Tanh(), torch.nn.Linear(width, 4)
+        )
         self.seen = []
 
     def forward(self, rows):

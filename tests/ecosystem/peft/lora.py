@@ -16,7 +16,9 @@ def gpt2():
 torch.manual_seed(1)
 tokens = torch.randint(3, 50, (2, 10))
 KINDS = {
-    "lora": LoraConfig(r=4, lora_alpha=8, target_modules=["c_attn"], fan_in_fan_out=True, task_type=TaskType.CAUSAL_LM),
+    "lora": LoraConfig(
+        r=4, lora_alpha=8, target_modules=["c_attn"], fan_in_fan_out=True, task_type=TaskType.CAUSAL_LM
+    ),
     "dora": LoraConfig(r=4, use_dora=True, target_modules=["c_attn"], fan_in_fan_out=True),
     "prefix": PrefixTuningConfig(num_virtual_tokens=4, task_type=TaskType.CAUSAL_LM),
 }

@@ -10,6 +10,4 @@ NAMES = (
     "AdEMAMix", "AdaBelief", "Adan", "CAME", "Grams", "Lamb", "Lion", "MADGRAD", "ScheduleFreeAdamW",
     "StableAdamW", "Tiger",
 )  # fmt: skip
-report_optimizers(
-    {n: lambda p, n=n: getattr(library, n)(p, lr=1e-2) for n in NAMES}, eager={"MADGRAD"}
-)
+report_optimizers({n: lambda p, n=n: getattr(library, n)(p, lr=1e-2) for n in NAMES}, eager={"MADGRAD"})

@@ -15,7 +15,9 @@ state["brain"] = torch.randn(3, 4).bfloat16()
 save_file(state, "state.safetensors", metadata={"format": "pt"})
 found = {"file": hashlib.sha256(open("state.safetensors", "rb").read()).hexdigest()}
 found["bytes"] = hashlib.sha256(save({"a": state["0.weight"]})).hexdigest()
-found["loaded"] = {name: [str(t.dtype), t.double().sum().item()] for name, t in load_file("state.safetensors").items()}
+found["loaded"] = {
+    name: [str(t.dtype), t.double().sum().item()] for name, t in load_file("state.safetensors").items()
+}
 found["from bytes"] = load(save({"a": state["0.weight"]}))["a"].sum().item()
 with safe_open("state.safetensors", framework="pt", device="cpu") as file:
     found["names"] = sorted(file.keys())

@@ -1,9 +1,8 @@
 """Small members of four families: their training steps compiled here, in float64."""
 
+import timm
 import torch
 from compiled_steps import report
-
-import timm
 from timm.models.efficientnet import _gen_efficientnet
 from timm.models.resnet import BasicBlock, ResNet
 
@@ -13,9 +12,7 @@ MODELS = {
     "vit": lambda: timm.create_model(
         "vit_tiny_patch16_224", img_size=32, depth=2, embed_dim=24, num_heads=2, **SMALL
     ),
-    "convnext": lambda: timm.create_model(
-        "convnext_atto", depths=(1, 1, 1, 1), dims=(8, 8, 16, 16), **SMALL
-    ),
+    "convnext": lambda: timm.create_model("convnext_atto", depths=(1, 1, 1, 1), dims=(8, 8, 16, 16), **SMALL),
     "efficientnet": lambda: _gen_efficientnet(
         "efficientnet_b0", channel_multiplier=0.25, depth_multiplier=0.3, **SMALL
     ),

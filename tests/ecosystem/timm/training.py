@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import timm
 import torch
 from timm.data import Mixup
@@ -9,8 +10,6 @@ from timm.loss import SoftTargetCrossEntropy
 from timm.optim import create_optimizer_v2
 from timm.scheduler import CosineLRScheduler
 from timm.utils import ModelEmaV3, accuracy
-
-import numpy as np
 
 torch.manual_seed(0)
 np.random.seed(0)

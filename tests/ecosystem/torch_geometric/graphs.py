@@ -48,7 +48,8 @@ found["dense"] = to_dense_adj(edges).sum().item()
 found["loops"] = add_self_loops(edges)[0].shape[1]
 found["softmax"] = softmax(torch.randn(edges.shape[1]), edges[1]).sum().item()
 graphs = [
-    Data(x=torch.randn(n, 8), edge_index=torch.randint(0, n, (2, 2 * n)), y=torch.tensor([n % 2])) for n in range(3, 11)
+    Data(x=torch.randn(n, 8), edge_index=torch.randint(0, n, (2, 2 * n)), y=torch.tensor([n % 2]))
+    for n in range(3, 11)
 ]
 torch.manual_seed(2)
 conv, head = GCNConv(8, 8), torch.nn.Linear(8, 2)

@@ -14,8 +14,16 @@ torch.manual_seed(0)
 llama = hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES)).eval()
 t5 = hf.T5ForConditionalGeneration(
     hf.T5Config(
-        vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, initializer_factor=3.0,
-        pad_token_id=0, eos_token_id=2, decoder_start_token_id=0,
+        vocab_size=50,
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=2,
+        num_heads=2,
+        initializer_factor=3.0,
+        pad_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=0,
     )  # fmt: skip
 ).eval()
 tokens = torch.randint(3, 50, (2, 5))
@@ -33,7 +41,12 @@ for name, way in WAYS.items():
     torch.manual_seed(1)
     found[name] = llama.generate(tokens, attention_mask=mask, max_new_tokens=8, **way).tolist()
 scores = llama.generate(
-    tokens, attention_mask=mask, max_new_tokens=4, output_scores=True, return_dict_in_generate=True, do_sample=False
+    tokens,
+    attention_mask=mask,
+    max_new_tokens=4,
+    output_scores=True,
+    return_dict_in_generate=True,
+    do_sample=False,
 )
 found["scores"] = [row.max(-1).values.tolist() for row in scores.scores]
 found["t5"] = t5.generate(tokens, max_new_tokens=8, num_beams=2).tolist()

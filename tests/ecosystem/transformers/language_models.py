@@ -19,7 +19,11 @@ MODELS = {
     "mixtral": (hf.MixtralConfig, hf.MixtralForCausalLM, SIZES | {"num_local_experts": 4}),
     "llama": (hf.LlamaConfig, hf.LlamaForCausalLM, SIZES),
     "mamba": (hf.MambaConfig, hf.MambaForCausalLM, dict(vocab_size=50, hidden_size=16, num_hidden_layers=2)),
-    "gpt2": (hf.GPT2Config, hf.GPT2LMHeadModel, dict(vocab_size=50, n_embd=16, n_layer=2, n_head=2, n_positions=32)),
+    "gpt2": (
+        hf.GPT2Config,
+        hf.GPT2LMHeadModel,
+        dict(vocab_size=50, n_embd=16, n_layer=2, n_head=2, n_positions=32),
+    ),
 }
 found = {}
 for name, (config, model, sizes) in MODELS.items():
