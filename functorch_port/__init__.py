@@ -68,6 +68,7 @@ _SUBMODULES = [
     "_custom_ops",
     "_dynamo",
     "_higher_order_ops",
+    "_inductor",
     "_utils",
     "accelerator",
     "amp",
@@ -94,6 +95,7 @@ _SUBMODULES = [
     "mps",
     "mtia",
     "multiprocessing",
+    "nested",
     "nn",
     "onnx",
     "optim",
@@ -208,6 +210,11 @@ _LAZY = {
     ),
     **dict.fromkeys(
         [
+            "_convert_indices_from_coo_to_csr",
+            "_convert_indices_from_csr_to_coo",
+            "_segment_reduce",
+            "_shape_as_tensor",
+            "_softmax_backward_data",
             "adaptive_max_pool1d",
             "alpha_dropout",
             "alpha_dropout_",

@@ -8,6 +8,7 @@ NotImplementedError.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -194,6 +195,69 @@ replacements: dict[str, str] = {}
 _namespaces: dict[str, dict[str, CustomOpDef]] = {}
 
 
+class OpOverload:
+    """One form of an operator of PyTorch's: the public function, which finds the form by the arguments.
+
+    Args:
+        packet: the operator.
+        overload: the name of the form, such as "Tensor".
+    """
+
+    def __init__(self, packet: OpOverloadPacket, overload: str) -> None:
+        self.overloadpacket, self._overloadname = packet, overload
+        self.__name__ = f"{packet.__name__}.{overload}"
+        self.namespace = packet.namespace
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.overloadpacket(*args, **kwargs)
+
+    def name(self) -> str:
+        """As "aten::add.Tensor"; the form "default" is left out."""
+        end = "" if self._overloadname == "default" else f".{self._overloadname}"
+        return f"{self.namespace}::{self.overloadpacket.__name__}{end}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self.namespace}.{self.overloadpacket.__name__}', overload='{self._overloadname}')>"
+
+
+class OpOverloadPacket:
+    """An operator of PyTorch's, which calls the public function; its forms are attributes.
+
+    Args:
+        namespace: "aten".
+        name: of the operator.
+        fn: the function of ``torch``, or the method of tensors.
+    """
+
+    def __init__(self, namespace: str, name: str, fn: Callable[..., Any]) -> None:
+        self.namespace, self.__name__, self._fn = namespace, name, fn
+        self._forms: dict[str, OpOverload] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._fn(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> OpOverload:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._forms.setdefault(name, OpOverload(self, name))
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self}')>"
+
+
+@functools.cache
+def _of_pytorch(namespace: str, name: str) -> OpOverloadPacket | None:
+    torch = importlib.import_module(__package__ or "")
+    fn = getattr(torch, name, None) or getattr(torch.Tensor, name, None)
+    return OpOverloadPacket(namespace, name, fn) if callable(fn) and not isinstance(fn, type) else None
+
+
 class OpNamespace:
     """The operators registered as ``torch.ops.<name>``.
 
@@ -204,13 +268,14 @@ class OpNamespace:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, name: str) -> CustomOpDef:
+    def __getattr__(self, name: str) -> Any:
         found = _namespaces.get(self._name, {}).get(name)
+        if found is None and self._name in ("aten", "prims"):
+            found = _of_pytorch(self._name, name)
         if found is None:
             raise AttributeError(
-                f"torch.ops.{self._name}.{name}: no such operator. PyTorch's own operators are not registered "
-                f"here: call "
-                "the public function (torch.add for torch.ops.aten.add). Compiled extensions cannot be loaded"
+                f"torch.ops.{self._name}.{name}: no such operator. Of PyTorch's own operators those are here that are "
+                "functions of torch or methods of tensors. Compiled extensions cannot be loaded"
             )
         return found
 

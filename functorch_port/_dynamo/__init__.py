@@ -22,7 +22,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Config(SimpleNamespace):
+class Settings(SimpleNamespace):
+    """Settings of a compiler that is not here: they keep what is written to them."""
+
     def patch(self, changes: Any = None, value: Any = None, **more: Any) -> contextlib.ExitStack:
         """Settings for a ``with`` block: a dict of them, a name and a value, or keywords."""
         named = {changes: value} if isinstance(changes, str) else changes or {}
@@ -34,7 +36,7 @@ class _Config(SimpleNamespace):
 
 
 #: accepted settings; none of them changes anything
-config: Any = _Config(
+config: Any = Settings(
     suppress_errors=False,
     cache_size_limit=8,
     recompile_limit=8,
