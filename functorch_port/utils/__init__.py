@@ -42,13 +42,11 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """
     if type(t1) is not type(t2):
         raise NotImplementedError(
-            f"swap_tensors: {type(t1).__name__} and {type(t2).__name__} are different classes; give both one class first"
+            f"swap_tensors: {type(t1).__name__} and {type(t2).__name__} are different classes"
         )
     for tensor in (t1, t2):
         if tensor._accumulator is not None and tensor._accumulator() is not None:
-            raise RuntimeError(
-                "swap_tensors: a graph that is still there leads to the tensor; call backward or drop it"
-            )
+            raise RuntimeError("swap_tensors: a graph that is still there leads to the tensor")
         tensor._accumulator = None
     for name in ("_base", "_grad_fn", "_kept_grad", "_output_nr", "_requires_grad", "_storage", "_view"):
         first, second = getattr(t1, name), getattr(t2, name)

@@ -1,19 +1,49 @@
-"""Run the programs of the libraries, all or those named (``transformers``, ``timm/models``), and print a table.
+"""Run the programs of the libraries, all or those named (``transformers``, ``timm/models``), and print the results.
 
-``python tests/ecosystem/publish.py`` of all writes docs/ecosystem.md.
+``python tests/ecosystem/publish.py`` of all writes docs/ecosystem.md. The exit status is 1 if a program stops or
+differs. ``--install`` makes the environments first.
 """
 
 from __future__ import annotations
 
+import argparse
+import subprocess
 import sys
+import sysconfig
+import venv
 
-from running import ROOT, Program, Result, Stopped, compared, programs
+from running import FOLDER, ROOT, TABLE, Program, Result, Stopped, compared, programs
 
 PAGE = ROOT / "docs" / "ecosystem.md"
+_HEAD = """\
+# Libraries
+
+Libraries over PyTorch that run unmodified under `functorch-port run`, where `import torch` is this package. For each there are small
+programs in `tests/ecosystem/`, such as its own guide would show: seeded, on a CPU, without a download. Each runs by PyTorch and here, and
+prints numbers; the table has the largest difference, in parts of the largest number beside it. The bound is 1e-4 in float32; programs in
+float64 have 1e-6 or less. `make ecosystem` makes the environments, runs all and writes this page.
+
+What a program of yours needs that is not here, `functorch-port check` tells without running it: [running](running.md).
+
+| library | version | program | difference |
+|---|---|---|---|
+"""
 
 
-def _chosen(names: list[str]) -> list[Program]:
-    return [p for p in programs() if not names or p.library in names or str(p) in names]
+def install() -> None:
+    """Make the environments: PyTorch and what the tests have from this interpreter, and the libraries in each."""
+    for name, pins in TABLE.items():
+        folder = FOLDER / name
+        python = folder / "bin" / "python"
+        if not python.exists():
+            venv.create(folder, with_pip=True)
+            site = subprocess.check_output(
+                [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
+            ).strip()
+            with open(f"{site}/base.pth", "w") as file:
+                file.write(sysconfig.get_path("purelib") + "\n")
+        wanted = [f"{library}=={version}" for library, version in pins.items()]
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
 
 
 def _outcome(program: Program) -> Result | Stopped:
@@ -27,10 +57,30 @@ def _said(outcome: Result | Stopped) -> str:
     if isinstance(outcome, Stopped):
         return f"stops: `{str(outcome).splitlines()[-1][:160]}`"
     text = f"{outcome.difference:.0e}"
-    return text if outcome.matches else f"**differs by {text}** in {outcome.worst}"
+    return text if outcome.matches else f"**{text}**, in {outcome.worst}"
+
+
+def main(names: list[str]) -> int:
+    """Run the programs; returns the exit status."""
+    chosen = [p for p in programs() if not names or p.library in names or str(p) in names]
+    lines, failed = [], 0
+    for program in chosen:
+        outcome = _outcome(program)
+        failed += isinstance(outcome, Stopped) or not outcome.matches
+        print(f"{program!s:40} {_said(outcome)}", flush=True)
+        lines.append(f"| {program.library} | {program.version} | {program.what} | {_said(outcome)} |")
+    if not names:
+        PAGE.write_text(_HEAD + "\n".join(lines) + "\n")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    for program in _chosen(sys.argv[1:]):
-        outcome = _outcome(program)
-        print(f"{program!s:40} {_said(outcome)}", flush=True)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="LIBRARY", help="a library, or LIBRARY/PROGRAM; by default all"
+    )
+    parser.add_argument("--install", action="store_true", help="make the environments first")
+    options = parser.parse_args()
+    if options.install:
+        install()
+    sys.exit(main(options.names))
