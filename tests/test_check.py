@@ -112,7 +112,7 @@ def test_refused_names_say_why():
 
 PROGRAM = """
 import torch
-from torch.distributed import rpc
+from torch.distributed import autograd
 from helper import net
 torch.jit.script(net)
 torch.rellu
@@ -132,7 +132,7 @@ def test_a_script_and_what_is_beside_it(program):
     made = report(files_of(str(program)))
     assert made.files == 3
     assert [(entry.name, entry.at, entry.at_import) for entry in made.missing] == [
-        ("torch.distributed.rpc", ["script.py:3"], True),
+        ("torch.distributed.autograd", ["script.py:3"], True),
         ("torch.nn.Linaer", ["helper/__init__.py:3"], True),
         ("torch.rellu", ["script.py:6"], True),
         ("torch.sinn", ["helper/inner.py:2"], False),
@@ -146,7 +146,9 @@ def test_the_command(program, tmp_path):
     assert "3 files" in done.stdout and "torch.nn.Linaer   helper/__init__.py:3" in done.stdout
     as_json = python("-m", "functorch_port", "check", str(program), "--json")
     assert as_json.returncode == 1
-    assert [entry["name"] for entry in json.loads(as_json.stdout)["missing"]][0] == "torch.distributed.rpc"
+    assert [entry["name"] for entry in json.loads(as_json.stdout)["missing"]][
+        0
+    ] == "torch.distributed.autograd"
     (tmp_path / "fine.py").write_text("import torch\ntry:\n    torch.sinn\nexcept AttributeError:\n    pass")
     fine = python("-m", "functorch_port", "check", str(tmp_path / "fine.py"))
     assert fine.returncode == 0 and "the program does without" in fine.stdout
@@ -167,7 +169,7 @@ def test_a_package_is_not_imported(tmp_path):
 def test_a_failed_import_says_all_that_is_missing(program):
     done = launch(program)
     assert done.returncode == 1
-    for name in ("torch.distributed.rpc", "torch.nn.Linaer", "torch.rellu", "torch.sinn"):
+    for name in ("torch.distributed.autograd", "torch.nn.Linaer", "torch.rellu", "torch.sinn"):
         assert f"\n  {name} (" in done.stderr
 
 
@@ -175,7 +177,7 @@ def test_a_failed_import_in_a_library_says_what_its_file_lacks(script, tmp_path)
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "library.py").write_text(
-        "import torch\ntry:\n    from torch.distributed import rpc\nexcept ImportError as error:\n"
+        "import torch\ntry:\n    from torch.distributed import autograd\nexcept ImportError as error:\n"
         "    raise RuntimeError('broken') from error\nfrom torch.nn import Linaer\ndef f(): torch.later"
     )
     path = script(f"import sys\nsys.path.append({str(folder)!r})\nimport library")

@@ -49,10 +49,10 @@ def uses(source: str | bytes) -> list[Use]:
     """
     walk = _Walk(ast.parse(source))
     found = {(use.name, use.line): use for use in walk.found}
-    return sorted(
+    return [
         use._replace(guarded=use.guarded or any(f"{use.name}.".startswith(f"{name}.") for name in walk.asked))
         for use in sorted(found.values(), key=lambda use: use.line)
-    )
+    ]
 
 
 class _Walk(ast.NodeVisitor):
