@@ -69,7 +69,10 @@ class _Walk(ast.NodeVisitor):
             for node in tree.body
         )
         self.scopes = [self._bound(tree.body, {})]
-        for node in tree.body:
+        self._visit_all(tree.body)
+
+    def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
+        for node in nodes:
             self.visit(node)
 
     # What names mean.
@@ -122,8 +125,7 @@ class _Walk(ast.NodeVisitor):
         body = list(body)
         self.scopes.append(self._bound(body, first))
         self.depth += later
-        for node in body:
-            self.visit(node)
+        self._visit_all(body)
         self.depth -= later
         self.scopes.pop()
 
@@ -149,8 +151,7 @@ class _Walk(ast.NodeVisitor):
                 self.visit(default)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        for outside in [*node.decorator_list, *node.bases, *node.keywords]:
-            self.visit(outside)
+        self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
         self._within(node.body, {}, later=False)
 
     def generic_visit(self, node: ast.AST) -> None:
@@ -174,17 +175,14 @@ class _Walk(ast.NodeVisitor):
     def visit_Try(self, node: ast.Try) -> None:
         catches = any(_catches(handler) for handler in node.handlers)
         self.guarded += catches
-        for inner in node.body:
-            self.visit(inner)
+        self._visit_all(node.body)
         self.guarded -= catches
-        for inner in [*node.handlers, *node.orelse, *node.finalbody]:
-            self.visit(inner)
+        self._visit_all([*node.handlers, *node.orelse, *node.finalbody])
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
         body = [] if "TYPE_CHECKING" in ast.dump(node.test) else node.body
-        for inner in [*body, *node.orelse]:
-            self.visit(inner)
+        self._visit_all([*body, *node.orelse])
 
     # Uses.
 
