@@ -49,8 +49,9 @@ from ._tensor.grad_mode import set_grad_enabled as set_grad_enabled
 from ._tensor.tensor import Tensor as Tensor
 from .version import __version__ as __version__
 
+_NAME = __name__  # the launcher gives the module another
 _cache.enable()
-_inside.owner_of = lambda cell: _importlib.import_module(f"{__name__}._trace.names").owner_of(cell)
+_inside.owner_of = lambda cell: _importlib.import_module(f"{_NAME}._trace.names").owner_of(cell)
 autograd._complete()
 for _table in (
     _bind.publish_functions({n: getattr(_creation, n) for n in _creation.__all__}, "torch"),
@@ -271,22 +272,22 @@ _LAZY = {
 
 def __getattr__(name: str) -> _Any:
     if name in _LAZY:
-        value = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+        value = getattr(_importlib.import_module(f"{_NAME}.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
     if name == "torch":
-        return _sys.modules[__name__]
+        return _sys.modules[_NAME]
     if name in _SUBMODULES:
         try:
-            return _importlib.import_module(f"{__name__}.{name}")
+            return _importlib.import_module(f"{_NAME}.{name}")
         except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
+            if error.name != f"{_NAME}.{name}":
                 raise
     if name.startswith("_foreach_"):
-        found = getattr(_importlib.import_module(f"{__name__}._foreach"), name, None)
+        found = getattr(_importlib.import_module(f"{_NAME}._foreach"), name, None)
         if found is not None:
             return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {_NAME!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

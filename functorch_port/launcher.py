@@ -59,6 +59,7 @@ def install() -> None:
     if not any(isinstance(finder, _TorchFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _TorchFinder())
         torch.__version__ = TorchVersion(torch_version)  # scripts compare it with PyTorch's releases
+        torch.__name__ = "torch"
         if "safetensors" in sys.modules:
             sys.modules.pop("safetensors.torch", None)
             _open_ours(sys.modules["safetensors"])
@@ -169,8 +170,8 @@ def is_hidden(fullname: str) -> bool:
 
 def _called(name: str) -> str:
     """What scripts call one of our modules."""
-    root = next(root for root, ours in ROOTS.items() if f"{name}.".startswith(f"{ours}."))
-    return root + name[len(ROOTS[root]) :]
+    root = next((root for root, ours in ROOTS.items() if f"{name}.".startswith(f"{ours}.")), None)
+    return name if root is None else root + name[len(ROOTS[root]) :]
 
 
 def _our_module(fullname: str) -> ModuleType:

@@ -22,7 +22,7 @@ class PyTorchFileReader:
 
     def __init__(self, name_or_buffer: str | os.PathLike[str] | IO[bytes]) -> None:
         is_path = isinstance(name_or_buffer, str | os.PathLike)
-        file: Any = open(name_or_buffer, "rb") if is_path else name_or_buffer  # noqa: SIM115
+        file: Any = open(name_or_buffer, "rb") if is_path else name_or_buffer  # type: ignore[arg-type]  # noqa: SIM115
         self._archive = Archive(Source(file, getattr(file, "name", "the file")))
 
     def archive_name(self) -> str:
