@@ -100,7 +100,7 @@ class FlopCounterMode(profiler.profile):
         """By module, those of its children among them, the operations' numbers by their names."""
         found: dict[str, Counter[str]] = {}
         if watch.state.profile is self:  # so far
-            self._apart(self._count, (), {})
+            self._apart(self._count)
         for event, place in zip(self._noted, self._places):
             if event.flops:
                 parts = place.split(".") if place else []

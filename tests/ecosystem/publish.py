@@ -1,7 +1,7 @@
-"""Run the programs of the libraries, all or those named (``transformers``, ``timm/models``), and print the results.
+"""Run the programs of the libraries, all or those named (``transformers``, ``timm/models``), and write the results.
 
-``python tests/ecosystem/publish.py`` of all writes docs/ecosystem.md. The exit status is 1 if a program stops or
-differs. ``--install`` makes the environments first.
+``python tests/ecosystem/publish.py`` writes their rows in docs/ecosystem.md; those of other programs stay. The exit
+status is 1 if a program stops or differs. ``--install`` makes the environments first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ largest number beside it. The bound is 1e-4 in float32, and 1e-6 where a program
 
 What a program of yours needs that is not here, `functorch-port check` tells without running it: [running](running.md).
 
-| library | version | program | difference |
+| program | version | what it does | difference |
 |---|---|---|---|
 """
 
@@ -62,17 +62,34 @@ def _said(outcome: Result | Stopped) -> str:
     return text if outcome.matches else f"**{text}**, in {outcome.worst}"
 
 
+def _rows() -> dict[str, str]:
+    """The rows of the page, by program."""
+    lines = PAGE.read_text().split("\n") if PAGE.exists() else []
+    return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+
+
+def write(said: dict[str, str]) -> None:
+    """Write what is said of programs into the page; rows of others stay, unless the library has another version."""
+    rows, lines = _rows(), []
+    for program in programs():
+        start = f"| `{program}` | {program.version} | {program.what} |"
+        kept = rows.get(str(program), "")
+        if str(program) in said:
+            lines.append(f"{start} {said[str(program)]} |")
+        else:
+            lines.append(kept if kept.startswith(start) else f"{start} not run |")
+    PAGE.write_text(_HEAD + "\n".join(lines) + "\n")
+
+
 def main(names: list[str]) -> int:
     """Run the programs; returns the exit status."""
     chosen = [p for p in programs() if not names or p.library in names or str(p) in names]
-    lines, failed = [], 0
+    failed = 0
     for program in chosen:
         outcome = _outcome(program)
         failed += isinstance(outcome, Stopped) or not outcome.matches
         print(f"{program!s:40} {_said(outcome)}", flush=True)
-        lines.append(f"| {program.library} | {program.version} | {program.what} | {_said(outcome)} |")
-    if not names:
-        PAGE.write_text(_HEAD + "\n".join(lines) + "\n")
+        write({str(program): _said(outcome)})
     return 1 if failed else 0
 
 
