@@ -174,6 +174,11 @@ def _called(name: str) -> str:
     return name if root is None else root + name[len(ROOTS[root]) :]
 
 
+def _ours(module: ModuleType) -> str:
+    """What we call a module of ours."""
+    return _OURS if module.__name__ in ROOTS else module.__name__
+
+
 def _our_module(fullname: str) -> ModuleType:
     root, dot, rest = fullname.partition(".")
     ours = ROOTS[root] + dot + rest
@@ -229,7 +234,7 @@ class _Explain:
         caller = sys._getframe(1)
         text = _missing(self.module, name) if refusal is None else str(refusal)
         if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
-            half_loaded = sys.modules.get(f"{self.module.__name__}.{name}")
+            half_loaded = sys.modules.get(f"{_ours(self.module)}.{name}")
             if half_loaded is not None:  # as Python does in circular imports
                 return half_loaded
             raise ImportError(text, name=self.module.__name__)
@@ -241,7 +246,7 @@ class _Explain:
 def _missing(module: ModuleType, name: str) -> str:
     owner = _called(module.__name__)
     if hasattr(module, "__path__") and not is_hidden(f"{owner}.{name}"):
-        if importlib.util.find_spec(f"{module.__name__}.{name}") is not None:
+        if importlib.util.find_spec(f"{_ours(module)}.{name}") is not None:
             return f"{owner}.{name} is a module that has not been imported: import {owner}.{name}"
     root = owner.partition(".")[0]
     elsewhere = [
