@@ -269,7 +269,7 @@ class OpNamespace:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        found = _namespaces.get(self._name, {}).get(name)
+        found: Any = _namespaces.get(self._name, {}).get(name)
         if found is None and self._name in ("aten", "prims"):
             found = _of_pytorch(self._name, name)
         if found is None:

@@ -70,8 +70,9 @@ class Distribution:
             )
             return
         for name, constraint in wanted.items():
-            computed = name not in self.__dict__ and not isinstance(getattr(type(self), name, None), property)
-            if constraints.is_dependent(constraint) or computed:
+            of_class = getattr(type(self), name, None)
+            kept = isinstance(of_class, property) and not isinstance(of_class, lazy_property)
+            if constraints.is_dependent(constraint) or not (kept or name in self.__dict__):
                 continue
             value = getattr(self, name)
             what = f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "

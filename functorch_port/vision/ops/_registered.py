@@ -24,7 +24,7 @@ def _roi_pool(input: Any, rois: Any, scale: float, height: int, width: int) -> A
 
 
 _OPERATORS = {"nms": nms, "roi_align": _roi_align, "roi_pool": _roi_pool, "_cuda_version": lambda: -1}
-_REFUSED = {
+_REFUSED: dict[str, Any] = {
     name: refused_function(f"torch.ops.torchvision.{name}", "it is compiled for PyTorch")
     for name in (
         "_deform_conv2d_backward", "_ps_roi_align_backward", "_ps_roi_pool_backward", "_roi_align_backward",
