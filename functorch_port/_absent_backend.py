@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 __all__ = ["names"]
 
 
-def names(kind: str, refused: Iterable[str] = ()) -> dict[str, Any]:
+def names(kind: str, public: Iterable[str]) -> dict[str, Any]:
     """The names of the module of a kind of devices that JAX has not.
 
     Args:
         kind: of the devices, ``"xpu"``.
-        refused: further functions, each of which needs a device.
+        public: the names. What is not in the table below needs a device, and refuses.
     """
 
     def is_available() -> bool:
@@ -60,8 +60,7 @@ def names(kind: str, refused: Iterable[str] = ()) -> dict[str, Any]:
         """A context that does nothing."""
         return contextlib.nullcontext()
 
-    return {
-        **{name: refusing(name) for name in ("synchronize", "get_rng_state", "set_rng_state", *refused)},
+    known: dict[str, Any] = {
         "is_available": is_available,
         "is_initialized": is_available,
         "is_bf16_supported": is_available,
@@ -81,3 +80,4 @@ def names(kind: str, refused: Iterable[str] = ()) -> dict[str, Any]:
         "get_rng_state_all": get_rng_state_all,
         "set_rng_state_all": set_rng_state_all,
     }
+    return {name: known[name] if name in known else refusing(name) for name in public}

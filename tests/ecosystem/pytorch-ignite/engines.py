@@ -34,7 +34,7 @@ losses, rates, results = [], [], []
 
 @trainer.on(Events.ITERATION_COMPLETED)
 def note(engine):
-    losses.append(engine.output)
+    losses.append(engine.state.output)
     rates.append(optimizer.param_groups[0]["lr"])
 
 
