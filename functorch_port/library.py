@@ -251,10 +251,46 @@ class OpOverloadPacket:
         return f"<OpOverloadPacket(op='{self}')>"
 
 
+def _to_copy(
+    self: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    kind = {} if memory_format is None else {"memory_format": memory_format}
+    return self.to(device=device, dtype=dtype, non_blocking=non_blocking, copy=True, **kind)
+
+
+def _index(self: Any, indices: Any) -> Any:
+    return self[tuple(slice(None) if index is None else index for index in indices)]
+
+
+def _slice(self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    return self[(slice(None),) * (dim % self.ndim) + (slice(start, end, step),)]
+
+
+#: operators that are neither functions of torch nor methods of tensors
+_NATIVE: dict[str, Callable[..., Any]] = {
+    "_pin_memory": lambda self, device=None: self.pin_memory(device),
+    "_to_copy": _to_copy,
+    "alias": lambda self: self.view_as(self),
+    "index": _index,
+    "slice": _slice,
+}
+
+
 @functools.cache
 def _of_pytorch(namespace: str, name: str) -> OpOverloadPacket | None:
     torch = importlib.import_module(__package__ or "")
-    fn = getattr(torch, name, None) or getattr(torch.Tensor, name, None)
+    fn = _NATIVE.get(name) or getattr(torch, name, None) or getattr(torch.Tensor, name, None)
+    if fn is None and name.startswith("_"):  # libraries have such operators in tables
+        fn = refused_function(
+            f"torch.ops.{namespace}.{name}", "it is a part of PyTorch: call a public function"
+        )
     return OpOverloadPacket(namespace, name, fn) if callable(fn) and not isinstance(fn, type) else None
 
 
@@ -270,7 +306,7 @@ class OpNamespace:
 
     def __getattr__(self, name: str) -> Any:
         found: Any = _namespaces.get(self._name, {}).get(name)
-        if found is None and self._name in ("aten", "prims"):
+        if found is None and self._name in ("aten", "prims") and not name.startswith("__"):
             found = _of_pytorch(self._name, name)
         if found is None:
             raise AttributeError(

@@ -384,6 +384,14 @@ def test_operators_of_pytorch_are_callables():
         ]
         assert aten.sum.dim_IntList(x.reshape(1, 2), [1]).tolist() == [-1.0]
         assert aten.add_.Tensor(x, 1).tolist() == x.tolist() == [2.0, -1.0]
+        y = T.arange(6.0).reshape(2, 3)
+        assert (
+            aten.slice.Tensor(y, 1, 1, 3).tolist() == y[:, 1:3].tolist()
+            and aten.alias.default(y).tolist() == y.tolist()
+        )
+        assert aten.index.Tensor(y, [None, T.tensor([2, 0])]).tolist() == y[:, [2, 0]].tolist()
+        moved = aten._to_copy.default(y, dtype=T.float64)
+        assert moved.dtype == T.float64 and aten._to_copy.default(y).data_ptr() != y.data_ptr()
         form = aten.add.Tensor
         assert form is aten.add.Tensor and form is not aten.add.Scalar and form.overloadpacket is aten.add
         assert (str(form), form.name(), aten.mm.default.name()) == (
@@ -393,6 +401,25 @@ def test_operators_of_pytorch_are_callables():
         )
         assert repr(form) == "<OpOverload(op='aten.add', overload='Tensor')>" and str(aten.add) == "aten.add"
         assert form._overloadname == "Tensor" and form.namespace == "aten"
+
+
+def test_operators_within_pytorch_are_refused_when_they_are_called():
+    inner = ft.ops.aten._sparse_mm_reduce_impl.default
+    with pytest.raises(
+        NotImplementedError, match="torch.ops.aten._sparse_mm_reduce_impl: it is a part of PyTorch"
+    ):
+        inner(1)
+    assert not hasattr(ft.ops.aten, "no_such_operator") and not hasattr(ft.ops.aten, "__wrapped__")
+
+
+@pytest.mark.parametrize("T", [torch, ft])
+def test_random_numbers_like_a_result_without_dimensions(T):
+    for kind in (T.float32, T.float64):
+        T.manual_seed(0)
+        like = T.tensor(0.5, dtype=kind).log()
+        drawn = [T.rand_like(like), T.randn_like(like), like.clone().uniform_(), T.bernoulli(like.exp())]
+        assert all(x.shape == () and x.dtype == kind for x in drawn)
+        assert drawn[0].item() == pytest.approx(0.49625658988952637 if kind is T.float32 else drawn[0].item())
 
 
 def test_names_of_streams_futures_and_settings():
