@@ -15,7 +15,7 @@ DEMO := .venv/bin/python
 TEST := .venv-test/bin/python
 NEWEST := .venv-newest/bin/python
 
-.PHONY: help demo test test-newest lint stubs bench speed examples crosscheck operators plan-table docs clean
+.PHONY: help demo test test-newest lint stubs bench speed examples crosscheck operators ecosystem plan-table docs clean
 
 help:  ## show this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ crosscheck: .venv-test/installed  ## compare all optimizers with PyTorch's and o
 operators: .venv-test/installed  ## compare every operator of PyTorch's database: writes docs/operators.md
 	JAX_PLATFORMS=cpu $(TEST) tests/operators.py $(ARGS)
 
+ecosystem: .venv-test/installed  ## run programs of libraries over PyTorch by PyTorch and here (an hour, 600 MB in .venv-ecosystem): writes docs/ecosystem.md
+	JAX_PLATFORMS=cpu $(TEST) tests/ecosystem/publish.py --install $(ARGS)
+
 plan-table: .venv-test/installed  ## plan language models for 8 to 4,096 TPU chips (hours): writes docs/plan_table.md
 	JAX_PLATFORMS=cpu $(TEST) benchmarks/plan_table.py $(ARGS)
 
@@ -66,7 +69,7 @@ docs: .venv-test/installed  ## build the site, in build/site: the guides and the
 	NO_MKDOCS_2_WARNING=1 JAX_PLATFORMS=cpu $(TEST) -m mkdocs build --strict $(ARGS)
 
 clean:  ## remove the virtual environments, caches and outputs
-	rm -rf .venv .venv-test .venv-newest out benchmarks/results build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .venv-test .venv-newest .venv-ecosystem out benchmarks/results build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are newer than pyproject.toml once everything in it is installed.

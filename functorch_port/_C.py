@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import importlib
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from ._base.device import device
+from ._array import tracing
+from ._base.device import device, get_default_device
+from ._base.dtypes import dtype as dtype
+from ._base.layout import layout as layout
+from ._base.layout import memory_format as memory_format
+from ._base.size import Size as Size
 from ._run.packing import SavedTensor
 from ._tensor import saved
 from ._tensor.grad_mode import is_grad_enabled as is_grad_enabled
@@ -17,6 +23,7 @@ from ._tensor.overriding import WithoutAll as DisableTorchFunction
 from ._tensor.overriding import disabled as _disabled_torch_function_impl  # noqa: F401
 from ._tensor.overriding import no_dispatch as _disabled_torch_dispatch_impl  # noqa: F401
 from ._tensor.overriding import state as _overriding
+from ._tensor.tensor import Tensor as _TensorBase  # noqa: F401
 from .accelerator import current_accelerator
 from .autograd import _functions as _functions
 from .autograd._task import _current_graph_task_execution_order as _current_graph_task_execution_order
@@ -25,11 +32,25 @@ from .autograd._task import _will_engine_execute_node as _will_engine_execute_no
 from .autograd.forward_ad import _is_fwd_grad_enabled as _is_fwd_grad_enabled
 from .autograd.forward_ad import _set_fwd_grad_enabled as _switch_tangents
 from .fx import Graph as Graph
+from .fx import Node as Node
+from .nn._conversion import parse_to
 
 __all__ = [
     "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Graph", "Value",
 ]  # fmt: skip
 
+
+#: the other homes of what PyTorch has here, too
+_LAZY = {
+    "Event": "_streams",
+    "Future": "futures",
+    "Generator": "_random.generator",
+    "PyTorchFileReader": "serialization._files",
+    "ScriptFunction": "jit",
+    "ScriptModule": "jit",
+    "Stream": "_streams",
+    "_distributed_c10d": "distributed.distributed_c10d",
+}
 
 #: the metaclass of `Tensor`; `isinstance` is faster with Python's own
 _TensorMeta = type
@@ -113,7 +134,37 @@ def _get_accelerator(check: bool | None = None) -> device:
     return current_accelerator() or device("cpu")
 
 
+def _get_privateuse1_backend_name() -> str:
+    return "privateuseone"
+
+
+def _get_default_device() -> str:
+    return str(get_default_device())
+
+
+def _are_functorch_transforms_active() -> bool:
+    return tracing.in_jax()
+
+
+class _nn:
+    """``torch._C._nn``."""
+
+    @staticmethod
+    def _parse_to(*args: Any, **kwargs: Any) -> Any:
+        return parse_to(*args, **kwargs)
+
+
+class _functorch:
+    """``torch._C._functorch``."""
+
+    @staticmethod
+    def is_legacy_batchedtensor(tensor: Any) -> bool:
+        return False
+
+
 def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f".{_LAZY[name]}", __package__), name)
     if name.startswith(("_jit_set_", "_jit_override_")):
         return lambda *args, **kwargs: False  # settings of TorchScript
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ Use it under PyTorch's name: ``import functorch_port as torch``.
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
 from typing import Any as _Any
 
 from ._base import collector as _collector
@@ -48,23 +49,28 @@ from ._tensor.grad_mode import set_grad_enabled as set_grad_enabled
 from ._tensor.tensor import Tensor as Tensor
 from .version import __version__ as __version__
 
+_NAME = __name__  # the launcher gives the module another
 _cache.enable()
-_inside.owner_of = lambda cell: _importlib.import_module(f"{__name__}._trace.names").owner_of(cell)
+_inside.owner_of = lambda cell: _importlib.import_module(f"{_NAME}._trace.names").owner_of(cell)
 autograd._complete()
 for _table in (
     _bind.publish_functions({n: getattr(_creation, n) for n in _creation.__all__}, "torch"),
     {n: getattr(_layout, n) for n in _layout.__all__},
     _bind.namespaces["torch"],
     _dtypes.NAMES,
+    _dtypes.ABSENT,
 ):
     globals().update(_table)
 
 #: submodules and names in them, which are imported on first use
 _SUBMODULES = [
     "_C",
+    "__config__",
     "_custom_ops",
     "_dynamo",
     "_higher_order_ops",
+    "_inductor",
+    "_utils",
     "accelerator",
     "amp",
     "ao",
@@ -79,6 +85,7 @@ _SUBMODULES = [
     "flax",
     "fft",
     "func",
+    "futures",
     "fx",
     "hub",
     "interchange",
@@ -87,12 +94,15 @@ _SUBMODULES = [
     "linalg",
     "masked",
     "mps",
+    "mtia",
     "multiprocessing",
+    "nested",
     "nn",
     "onnx",
     "optim",
     "overrides",
     "profiler",
+    "quasirandom",
     "random",
     "return_types",
     "safetensors",
@@ -139,6 +149,12 @@ _LAZY = {
         ],
         "_run.sparse",
     ),
+    "Event": "_streams",
+    "Future": "futures",
+    "PyTorchFileReader": "serialization._files",
+    "ScriptFunction": "jit",
+    "ScriptModule": "jit",
+    "Stream": "_streams",
     "vmap": "func",
     "while_loop": "func",
     **dict.fromkeys(
@@ -195,6 +211,11 @@ _LAZY = {
     ),
     **dict.fromkeys(
         [
+            "_convert_indices_from_coo_to_csr",
+            "_convert_indices_from_csr_to_coo",
+            "_segment_reduce",
+            "_shape_as_tensor",
+            "_softmax_backward_data",
             "adaptive_max_pool1d",
             "alpha_dropout",
             "alpha_dropout_",
@@ -251,20 +272,22 @@ _LAZY = {
 
 def __getattr__(name: str) -> _Any:
     if name in _LAZY:
-        value = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+        value = getattr(_importlib.import_module(f"{_NAME}.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
+    if name == "torch":
+        return _sys.modules[_NAME]
     if name in _SUBMODULES:
         try:
-            return _importlib.import_module(f"{__name__}.{name}")
+            return _importlib.import_module(f"{_NAME}.{name}")
         except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
+            if error.name != f"{_NAME}.{name}":
                 raise
     if name.startswith("_foreach_"):
-        found = getattr(_importlib.import_module(f"{__name__}._foreach"), name, None)
+        found = getattr(_importlib.import_module(f"{_NAME}._foreach"), name, None)
         if found is not None:
             return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {_NAME!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

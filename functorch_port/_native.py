@@ -12,7 +12,8 @@ from ._base import dtypes
 from ._base.layout import memory_order
 from ._run.bind import function
 from ._run.bind import publish_functions as _publish
-from ._tensor.creation import ones_like
+from ._tensor import creation
+from ._tensor.creation import arange, ones_like
 from ._tensor.tensor import Tensor, wrap
 from .nn import functional as F
 from .nn.functional._activation import rrelu_values
@@ -22,12 +23,14 @@ from .nn.functional._normalization import batch_norm_values, instance_norm_value
 from .ops.random import dropout_mask
 
 __all__ = [
-    "adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_", "as_strided_", "batch_norm",
-    "binary_cross_entropy_with_logits", "conv_tbc", "convolution", "cosine_embedding_loss", "ctc_loss",
-    "dropout", "dropout_", "dsmm", "embedding", "embedding_bag", "embedding_renorm_", "feature_alpha_dropout",
-    "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "hinge_embedding_loss",
-    "instance_norm", "kl_div", "margin_ranking_loss", "max_pool1d_with_indices", "native_dropout",
-    "poisson_nll_loss", "rrelu", "rrelu_", "spmm", "triplet_margin_loss",
+    "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_segment_reduce",
+    "_shape_as_tensor", "_softmax_backward_data", "adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_",
+    "as_strided_", "batch_norm", "binary_cross_entropy_with_logits", "conv_tbc", "convolution",
+    "cosine_embedding_loss", "ctc_loss", "dropout", "dropout_", "dsmm", "embedding", "embedding_bag",
+    "embedding_renorm_", "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout",
+    "feature_dropout_", "hinge_embedding_loss", "instance_norm", "kl_div", "margin_ranking_loss",
+    "max_pool1d_with_indices", "native_dropout", "poisson_nll_loss", "rrelu", "rrelu_", "spmm",
+    "triplet_margin_loss",
 ]  # fmt: skip
 
 as_strided_ = Tensor.as_strided_  # type: ignore[attr-defined]
@@ -45,6 +48,38 @@ def _reduction(number: int) -> str:
 def _check_probability(p: float) -> None:
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+
+
+# ---------------------------------------------------------------------- what libraries call of ATen
+
+_segment_reduce = function("segment_reduce")
+
+
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """The sizes of a tensor, as one."""
+    return creation.tensor(self.shape, dtype=dtypes.int64)
+
+
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    """The gradient of softmax along ``dim``, from its result."""
+    weighted = grad_output * output
+    return (weighted - output * weighted.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
+    """Where the entries of each row begin, (size + 1), from the sorted rows of the entries, (n)."""
+    return function("searchsorted")(
+        self, arange(size + 1, dtype=self.dtype, device=self.device), out_int32=out_int32
+    )
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """The rows and columns of entries, (2, n), from where each row begins; columns first if ``transpose``."""
+    rows = arange(len(crow_indices) - 1, device=crow_indices.device).repeat_interleave(crow_indices.diff())
+    pair = (col_indices, rows) if transpose else (rows, col_indices)
+    return function("stack")(pair).to(dtypes.int32 if out_int32 else dtypes.int64)
 
 
 # ---------------------------------------------------------------------- dropout

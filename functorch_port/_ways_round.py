@@ -1,8 +1,11 @@
-"""What to use in place of names of PyTorch that are not here; errors for a missing name say it (`launcher`)."""
+"""What to use in place of names of PyTorch that are not here, and what names do that mean less here.
+
+Errors for a missing name say it (`launcher`), and so does ``functorch-port check``.
+"""
 
 from __future__ import annotations
 
-__all__ = ["way_round"]
+__all__ = ["approximate", "way_round"]
 
 _RUN = "start the job by functorch-port launch, which takes torchrun's options"
 _PLANS = "save and load take no planner or storage of one's own: orbax writes folders, and load reads those of PyTorch"
@@ -68,7 +71,43 @@ _WAYS |= {
 }
 
 
+#: by the beginning of the full name: what is here, but means less than in PyTorch
+_APPROXIMATE = {
+    "torch.jit": "functions and modules come back as they are: there is no TorchScript; torch.compile compiles",
+    "torch.fx": "there are no graphs: its classes are for isinstance alone; torch.export gives programs",
+    "torch._dynamo.config": "settings are accepted, without effect",
+    "torch._dynamo.graph_break": "it does nothing: a compiled function is one program",
+    "torch.compiler.disable": "the function cannot be called in a compiled one, which is one program",
+    "torch.backends.": "what has no meaning for XLA is stored, without effect",
+    "torch.set_num_threads": "it is stored, without effect: XLA makes its threads as the process starts",
+    "torch.set_num_interop_threads": "it is stored, without effect: XLA makes its threads as the process starts",
+    "torch.set_flush_denormal": "it returns False: XLA decides about denormal numbers",
+    "torch.Stream": "a device has one queue, in the order of calls",
+    "torch.cuda.Stream": "a device has one queue, in the order of calls",
+    "torch.cuda.stream": "a device has one queue, in the order of calls",
+    "torch.cuda.empty_cache": "it does nothing: JAX manages memory",
+    "torch.multiprocessing.Queue": "tensors are copied to other processes, not shared",
+    "torch.multiprocessing.set_sharing_strategy": "tensors are copied to other processes, not shared",
+    "torch.distributed.checkpoint": "checkpoints are orbax's folders; those of PyTorch are read",
+    "torch.distributed.fsdp": "a tensor on a mesh is the whole tensor, and XLA communicates",
+    "torch.nn.parallel.DistributedDataParallel": "one program has the batches of all, and XLA adds up gradients",
+    "torch.ao.quantization": "models can be defined for quantization, but not be quantized",
+    "torch.library": "operators are Python functions, which run on every device",
+    "torch.sparse": "sparse tensors are in coordinates (COO) alone",
+    "torch.utils.cpp_extension": "what is compiled for PyTorch cannot be loaded",
+}
+
+
+def _of_longest(table: dict[str, str], name: str) -> str | None:
+    found = [known for known in table if name.startswith(known)]
+    return table[max(found, key=len)] if found else None
+
+
 def way_round(name: str) -> str | None:
     """What to use in place of a name that is not here: of all beginnings of it that are known, the longest has it."""
-    found = [known for known in _WAYS if name.startswith(known)]
-    return _WAYS[max(found, key=len)] if found else None
+    return _of_longest(_WAYS, name)
+
+
+def approximate(name: str) -> str | None:
+    """What a name that is here means less than in PyTorch; None if it means the same."""
+    return _of_longest(_APPROXIMATE, name)

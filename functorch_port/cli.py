@@ -18,6 +18,7 @@ import functorch_port as torch
 from functorch_port import launcher
 from functorch_port._array import tracing
 from functorch_port._base import cache, settings
+from functorch_port._check import command as checking
 from functorch_port._plan import command as planning
 from functorch_port._serve import _command as serve
 from functorch_port.crosscheck import _command as crosscheck
@@ -47,6 +48,7 @@ examples:
   functorch-port serve model.pt2                      serve a program of torch.export over HTTP
   functorch-port plan train.py:build --topology v5e:16x16
                                                       say whether a step fits on a TPU pod that is not here
+  functorch-port check train.py                       say what a script needs that is not here, without running it
   functorch-port info                                 show versions, devices, settings
   JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own settings apply, here: use the CPU
 """
@@ -112,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     files.add_to(commands)
     serve.add_to(commands)
     planning.add_to(commands)
+    checking.add_to(commands)
 
     text = _INFO + "\n".join(f"  {name:<29}{settings.VARIABLES[key].meaning}" for name, key in _names())
     info = commands.add_parser(
@@ -169,6 +172,8 @@ def _command(options: argparse.Namespace) -> int:
         return files.main(options)
     if options.command == "plan":
         return planning.main(options)
+    if options.command == "check":
+        return checking.main(options)
     return serve.main(options)
 
 

@@ -19,7 +19,7 @@ import os
 import runpy
 import sys
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType, TracebackType
@@ -35,7 +35,7 @@ __all__ = ["install", "run"]
 
 _OURS = "functorch_port"
 #: what scripts import, and what they get; the inner package comes first
-_ROOTS = {"torchvision": f"{_OURS}.vision", "torchviz": f"{_OURS}.viz", "torch": _OURS}
+ROOTS = {"torchvision": f"{_OURS}.vision", "torchviz": f"{_OURS}.viz", "torch": _OURS}
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
 
@@ -59,6 +59,7 @@ def install() -> None:
     if not any(isinstance(finder, _TorchFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _TorchFinder())
         torch.__version__ = TorchVersion(torch_version)  # scripts compare it with PyTorch's releases
+        torch.__name__ = "torch"
         if "safetensors" in sys.modules:
             sys.modules.pop("safetensors.torch", None)
             _open_ours(sys.modules["safetensors"])
@@ -89,7 +90,7 @@ def _install_in_children() -> None:
 
 
 class _TorchFinder(MetaPathFinder):
-    """Finds ``torch.a.b`` as ``functorch_port.a.b``, as all of `_ROOTS`; ``safetensors.torch``, ``horovod.torch`` too.
+    """Finds ``torch.a.b`` as ``functorch_port.a.b``, as all of `ROOTS`; ``safetensors.torch``, ``horovod.torch`` too.
 
     The latter libraries' own modules read and write tensors by their memory addresses.
 
@@ -107,7 +108,7 @@ class _TorchFinder(MetaPathFinder):
         if fullname in ("horovod", "horovod.torch"):
             return ModuleSpec(fullname, _Alias(importlib.import_module(f"{_OURS}.horovod")), is_package=True)
         root = fullname.partition(".")[0]
-        if root not in _ROOTS or _is_installed(root):
+        if root not in ROOTS or _is_installed(root):
             return None
         _TorchFinder.looking += 1
         try:
@@ -162,20 +163,26 @@ _HIDDEN = frozenset(
 )
 
 
-def _is_hidden(fullname: str) -> bool:
+def is_hidden(fullname: str) -> bool:
+    """Whether scripts do not see a module of ours."""
     return ".".join(fullname.split(".")[:2]) in _HIDDEN
 
 
 def _called(name: str) -> str:
     """What scripts call one of our modules."""
-    root = next(root for root, ours in _ROOTS.items() if f"{name}.".startswith(f"{ours}."))
-    return root + name[len(_ROOTS[root]) :]
+    root = next((root for root, ours in ROOTS.items() if f"{name}.".startswith(f"{ours}.")), None)
+    return name if root is None else root + name[len(ROOTS[root]) :]
+
+
+def _ours(module: ModuleType) -> str:
+    """What we call a module of ours."""
+    return _OURS if module.__name__ in ROOTS else module.__name__
 
 
 def _our_module(fullname: str) -> ModuleType:
     root, dot, rest = fullname.partition(".")
-    ours = _ROOTS[root] + dot + rest
-    if _is_hidden(fullname):
+    ours = ROOTS[root] + dot + rest
+    if is_hidden(fullname):
         raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
     try:
         return importlib.import_module(ours)
@@ -197,7 +204,7 @@ def _alias_loaded() -> None:
         if not f"{name}.".startswith(f"{_OURS}."):
             continue
         alias = _called(name)
-        if not _is_hidden(alias) and not _is_installed(alias.partition(".")[0]):
+        if not is_hidden(alias) and not _is_installed(alias.partition(".")[0]):
             sys.modules.setdefault(alias, module)
             if not isinstance(module.__dict__.get("__getattr__"), _Explain):
                 module.__getattr__ = _Explain(module)  # type: ignore[method-assign]
@@ -227,7 +234,7 @@ class _Explain:
         caller = sys._getframe(1)
         text = _missing(self.module, name) if refusal is None else str(refusal)
         if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
-            half_loaded = sys.modules.get(f"{self.module.__name__}.{name}")
+            half_loaded = sys.modules.get(f"{_ours(self.module)}.{name}")
             if half_loaded is not None:  # as Python does in circular imports
                 return half_loaded
             raise ImportError(text, name=self.module.__name__)
@@ -238,8 +245,8 @@ class _Explain:
 
 def _missing(module: ModuleType, name: str) -> str:
     owner = _called(module.__name__)
-    if hasattr(module, "__path__") and not _is_hidden(f"{owner}.{name}"):
-        if importlib.util.find_spec(f"{module.__name__}.{name}") is not None:
+    if hasattr(module, "__path__") and not is_hidden(f"{owner}.{name}"):
+        if importlib.util.find_spec(f"{_ours(module)}.{name}") is not None:
             return f"{owner}.{name} is a module that has not been imported: import {owner}.{name}"
     root = owner.partition(".")[0]
     elsewhere = [
@@ -348,13 +355,38 @@ def execute(what: str, arguments: list[str], how: str = "script") -> int:
                 source = file.read()
             exec(compile(source, path, "exec", dont_inherit=True), main)
     except Exception as error:
-        _report(error)
+        _report(error, what)
         return 1
     except KeyboardInterrupt as end:  # re-raised, as Python then ends by the signal
         hook, inner = sys.excepthook, _of_script(end.__traceback__)
         sys.excepthook = lambda kind, error, trace: hook(kind, error.with_traceback(inner), inner)
         raise
     return 0
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether an import failed for want of a name of PyTorch."""
+    return isinstance(error, ImportError) and (error.name or "").partition(".")[0] in {*ROOTS, _OURS}
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those that it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _files(error: BaseException) -> list[str]:
+    """The files that an import had come to when it failed."""
+    found: dict[str, None] = {}
+    for one in _chain(error):
+        trace = one.__traceback__
+        while trace is not None:
+            name = trace.tb_frame.f_globals.get("__name__", "")
+            if trace.tb_frame.f_code.co_name == "<module>" and name.partition(".")[0] != _OURS:
+                found[trace.tb_frame.f_code.co_filename] = None
+            trace = trace.tb_next
+    return list(found)
 
 
 def _be_main(argv: list[str], folder: str, **attributes: Any) -> dict[str, Any]:
@@ -378,8 +410,11 @@ def _of_script(trace: TracebackType | None) -> TracebackType | None:
     return inner
 
 
-def _report(error: Exception) -> None:
-    """Print the traceback, as Python would."""
+def _report(error: Exception, what: str) -> None:
+    """Print the traceback, as Python would; after a failed import also all else that the program lacks."""
     explain(error)
+    if any(is_ours(one) for one in _chain(error)):
+        lacking = importlib.import_module(f"{_OURS}._check.lacking")
+        error.add_note(lacking.told(what, _files(error)))
     inner = _of_script(error.__traceback__)
     sys.excepthook(type(error), error.with_traceback(inner), inner)

@@ -8,9 +8,11 @@ NotImplementedError.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ._base.refused import refused_function
 from .autograd import Function
 
 __all__ = [
@@ -139,25 +141,10 @@ def register_autograd(
     op.register_autograd(backward, setup_context=setup_context)
 
 
-def _refuse(name: str) -> Any:
-    raise NotImplementedError(
-        f"torch.library.{name}: PyTorch's operator registry and dispatcher do not exist here. Make the "
-        f"operator with "
-        "torch.library.custom_op and call its result"
-    )
-
-
-def _refused(name: str) -> Callable[..., Any]:
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        """Not supported: there is no operator registry.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        return _refuse(name)
-
-    refused.__name__ = refused.__qualname__ = name
-    return refused
+_WHY = (
+    "PyTorch's operator registry and dispatcher do not exist here. Make the operator with torch.library.custom_op and "
+    "call its result"
+)
 
 
 class Library:
@@ -177,7 +164,7 @@ class Library:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}")
         if ns == "aten":
-            _refuse("Library")
+            raise NotImplementedError(f"torch.library.Library: {_WHY}")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
@@ -208,6 +195,105 @@ replacements: dict[str, str] = {}
 _namespaces: dict[str, dict[str, CustomOpDef]] = {}
 
 
+class OpOverload:
+    """One form of an operator of PyTorch's: the public function, which finds the form by the arguments.
+
+    Args:
+        packet: the operator.
+        overload: the name of the form, such as "Tensor".
+    """
+
+    def __init__(self, packet: OpOverloadPacket, overload: str) -> None:
+        self.overloadpacket, self._overloadname = packet, overload
+        self.__name__ = f"{packet.__name__}.{overload}"
+        self.namespace = packet.namespace
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.overloadpacket(*args, **kwargs)
+
+    def name(self) -> str:
+        """As "aten::add.Tensor"; the form "default" is left out."""
+        end = "" if self._overloadname == "default" else f".{self._overloadname}"
+        return f"{self.namespace}::{self.overloadpacket.__name__}{end}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self.namespace}.{self.overloadpacket.__name__}', overload='{self._overloadname}')>"
+
+
+class OpOverloadPacket:
+    """An operator of PyTorch's, which calls the public function; its forms are attributes.
+
+    Args:
+        namespace: "aten".
+        name: of the operator.
+        fn: the function of ``torch``, or the method of tensors.
+    """
+
+    def __init__(self, namespace: str, name: str, fn: Callable[..., Any]) -> None:
+        self.namespace, self.__name__, self._fn = namespace, name, fn
+        self._forms: dict[str, OpOverload] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._fn(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> OpOverload:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._forms.setdefault(name, OpOverload(self, name))
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self}')>"
+
+
+def _to_copy(
+    self: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    kind = {} if memory_format is None else {"memory_format": memory_format}
+    return self.to(device=device, dtype=dtype, non_blocking=non_blocking, copy=True, **kind)
+
+
+def _index(self: Any, indices: Any) -> Any:
+    return self[tuple(slice(None) if index is None else index for index in indices)]
+
+
+def _slice(self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    return self[(slice(None),) * (dim % self.ndim) + (slice(start, end, step),)]
+
+
+#: operators that are neither functions of torch nor methods of tensors
+_NATIVE: dict[str, Callable[..., Any]] = {
+    "_pin_memory": lambda self, device=None: self.pin_memory(device),
+    "_to_copy": _to_copy,
+    "alias": lambda self: self.view_as(self),
+    "index": _index,
+    "slice": _slice,
+}
+
+
+@functools.cache
+def _of_pytorch(namespace: str, name: str) -> OpOverloadPacket | None:
+    torch = importlib.import_module(__package__ or "")
+    fn = _NATIVE.get(name) or getattr(torch, name, None) or getattr(torch.Tensor, name, None)
+    if fn is None and name.startswith("_"):  # libraries have such operators in tables
+        fn = refused_function(
+            f"torch.ops.{namespace}.{name}", "it is a part of PyTorch: call a public function"
+        )
+    return OpOverloadPacket(namespace, name, fn) if callable(fn) and not isinstance(fn, type) else None
+
+
 class OpNamespace:
     """The operators registered as ``torch.ops.<name>``.
 
@@ -218,19 +304,21 @@ class OpNamespace:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, name: str) -> CustomOpDef:
-        found = _namespaces.get(self._name, {}).get(name)
+    def __getattr__(self, name: str) -> Any:
+        found: Any = _namespaces.get(self._name, {}).get(name)
+        if found is None and self._name in ("aten", "prims") and not name.startswith("__"):
+            found = _of_pytorch(self._name, name)
         if found is None:
             raise AttributeError(
-                f"torch.ops.{self._name}.{name}: no such operator. PyTorch's own operators are not registered "
-                f"here: call "
-                "the public function (torch.add for torch.ops.aten.add). Compiled extensions cannot be loaded"
+                f"torch.ops.{self._name}.{name}: no such operator. Of PyTorch's own operators those are here that are "
+                "functions of torch or methods of tensors. Compiled extensions cannot be loaded"
             )
         return found
 
 
 fallthrough_kernel, get_ctx, get_kernel, infer_schema = (
-    _refused(n) for n in ("fallthrough_kernel", "get_ctx", "get_kernel", "infer_schema")
+    refused_function(f"torch.library.{n}", _WHY)
+    for n in ("fallthrough_kernel", "get_ctx", "get_kernel", "infer_schema")
 )
 
 
@@ -248,6 +336,6 @@ def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, l
 
 
 register_kernel, register_autocast, register_torch_dispatch, triton_op, wrap_triton = (
-    _refused(n)
+    refused_function(f"torch.library.{n}", _WHY)
     for n in ("register_kernel", "register_autocast", "register_torch_dispatch", "triton_op", "wrap_triton")
 )

@@ -1,30 +1,11 @@
-"""``torch.mps``: there is no such backend; `synchronize` raises RuntimeError."""
+"""``torch.mps``: there is no such backend; what needs a device raises RuntimeError."""
 
-from __future__ import annotations
+from . import _absent_backend
 
-from typing import Any
-
-__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
-
-
-def is_available() -> bool:
-    """Return False."""
-    return False
-
-
-def device_count() -> int:
-    """Return 0."""
-    return 0
-
-
-def manual_seed(seed: int) -> None:
-    """Accepted, without effect."""
-
-
-def empty_cache() -> None:
-    """Does nothing."""
-
-
-def synchronize(device: Any = None) -> None:
-    """Raise RuntimeError: there is no device."""
-    raise RuntimeError("there is no mps device: the devices are cpu, cuda and tpu")
+_NAMES = (
+    "Event", "current_allocated_memory", "device_count", "driver_allocated_memory", "empty_cache",
+    "get_rng_state", "is_available", "manual_seed", "recommended_max_memory", "seed",
+    "set_per_process_memory_fraction", "set_rng_state", "synchronize",
+)  # fmt: skip
+globals().update(_absent_backend.names("mps", _NAMES))
+__all__ = list(_NAMES)

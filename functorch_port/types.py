@@ -24,6 +24,7 @@ _TensorOrTensors = Union[Tensor, Sequence[Tensor]]
 IntLikeType, FloatLikeType, BoolLikeType = int, float, bool
 PySymType = Any
 Number = (int, float, bool)
+_Number = Union[int, float, bool]
 Device = Union[_device_type, str, int, None]
 FileLike = Union[str, os.PathLike, Any]
 Storage = Any

@@ -1,30 +1,14 @@
-"""``torch.xpu``: there is no such backend; `synchronize` raises RuntimeError."""
+"""``torch.xpu``: there is no such backend; what needs a device raises RuntimeError."""
 
-from __future__ import annotations
+from . import _absent_backend
 
-from typing import Any
-
-__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
-
-
-def is_available() -> bool:
-    """Return False."""
-    return False
-
-
-def device_count() -> int:
-    """Return 0."""
-    return 0
-
-
-def manual_seed(seed: int) -> None:
-    """Accepted, without effect."""
-
-
-def empty_cache() -> None:
-    """Does nothing."""
-
-
-def synchronize(device: Any = None) -> None:
-    """Raise RuntimeError: there is no device."""
-    raise RuntimeError("there is no xpu device: the devices are cpu, cuda and tpu")
+_NAMES = (
+    "Event", "Stream", "current_device", "current_stream", "device", "device_count", "empty_cache",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all",
+    "init", "initial_seed", "is_available", "is_bf16_supported", "is_current_stream_capturing",
+    "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved",
+    "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats", "reset_peak_memory_stats", "seed",
+    "seed_all", "set_device", "set_rng_state", "set_rng_state_all", "set_stream", "stream", "synchronize",
+)  # fmt: skip
+globals().update(_absent_backend.names("xpu", _NAMES))
+__all__ = list(_NAMES)

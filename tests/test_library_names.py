@@ -195,8 +195,8 @@ def test_custom_operators():
     made.define("twice(Tensor x) -> Tensor")
     made.impl("twice", lambda x: 2 * x, "CompositeExplicitAutograd")
     assert ft.ops.functorch_test.twice.default(ft.ones(1)).tolist() == [2]
-    with pytest.raises(AttributeError, match="torch.add for torch.ops.aten.add"):
-        ft.ops.aten.relu(ft.ones(1))
+    with pytest.raises(AttributeError, match="no such operator"):
+        ft.ops.aten.no_such_operator(ft.ones(1))
     with pytest.raises(OSError, match="compiled for PyTorch"):
         ft.ops.load_library("x.so")
     with pytest.raises(NotImplementedError, match="custom_op"):
@@ -373,3 +373,219 @@ def test_tensors_are_grouped_for_foreach():
         ]
 
     same(program)
+
+
+def test_operators_of_pytorch_are_callables():
+    for T in (torch, ft):
+        aten, x = T.ops.aten, T.tensor([1.0, -2.0])
+        assert aten.add.Tensor(x, x, alpha=2).tolist() == [3.0, -6.0] and aten.relu.default(x).tolist() == [
+            1.0,
+            0.0,
+        ]
+        assert aten.sum.dim_IntList(x.reshape(1, 2), [1]).tolist() == [-1.0]
+        assert aten.add_.Tensor(x, 1).tolist() == x.tolist() == [2.0, -1.0]
+        y = T.arange(6.0).reshape(2, 3)
+        assert (
+            aten.slice.Tensor(y, 1, 1, 3).tolist() == y[:, 1:3].tolist()
+            and aten.alias.default(y).tolist() == y.tolist()
+        )
+        assert aten.index.Tensor(y, [None, T.tensor([2, 0])]).tolist() == y[:, [2, 0]].tolist()
+        moved = aten._to_copy.default(y, dtype=T.float64)
+        assert moved.dtype == T.float64 and aten._to_copy.default(y).data_ptr() != y.data_ptr()
+        form = aten.add.Tensor
+        assert form is aten.add.Tensor and form is not aten.add.Scalar and form.overloadpacket is aten.add
+        assert (str(form), form.name(), aten.mm.default.name()) == (
+            "aten.add.Tensor",
+            "aten::add.Tensor",
+            "aten::mm",
+        )
+        assert repr(form) == "<OpOverload(op='aten.add', overload='Tensor')>" and str(aten.add) == "aten.add"
+        assert form._overloadname == "Tensor" and form.namespace == "aten"
+
+
+def test_operators_within_pytorch_are_refused_when_they_are_called():
+    inner = ft.ops.aten._sparse_mm_reduce_impl.default
+    with pytest.raises(
+        NotImplementedError, match="torch.ops.aten._sparse_mm_reduce_impl: it is a part of PyTorch"
+    ):
+        inner(1)
+    assert not hasattr(ft.ops.aten, "no_such_operator") and not hasattr(ft.ops.aten, "__wrapped__")
+
+
+@pytest.mark.parametrize("T", [torch, ft])
+def test_random_numbers_like_a_result_without_dimensions(T):
+    for kind in (T.float32, T.float64):
+        T.manual_seed(0)
+        like = T.tensor(0.5, dtype=kind).log()
+        drawn = [T.rand_like(like), T.randn_like(like), like.clone().uniform_(), T.bernoulli(like.exp())]
+        assert all(x.shape == () and x.dtype == kind for x in drawn)
+        assert drawn[0].item() == pytest.approx(0.49625658988952637 if kind is T.float32 else drawn[0].item())
+
+
+def test_names_of_streams_futures_and_settings():
+    for T in (torch, ft):
+        stream = T.Stream("cpu")
+        assert (
+            stream.query()
+            and stream.device == T.device("cpu")
+            and repr(stream).startswith("torch.Stream device_type=cpu")
+        )
+        with pytest.raises(RuntimeError, match="cpu backend doesn't support events"):
+            T.Event("cpu").record()
+        future = T.futures.Future()
+        then = future.then(lambda f: f.value() + 1)
+        later = T.futures.collect_all([future, then])
+        assert not future.done() and not then.done()
+        future.set_result(3)
+        assert (future.value(), then.wait(), [f.value() for f in later.wait()]) == (3, 4, [3, 4])
+        assert T.futures.wait_all([future, then]) == [3, 4]
+        with pytest.raises(RuntimeError, match="mark a completed Future as complete again"):
+            future.set_result(4)
+        failed = T.futures.Future()
+        after = failed.then(lambda f: f.value())
+        failed.set_exception(ValueError("no"))
+        with pytest.raises(ValueError, match="no"):
+            failed.wait()
+        with pytest.raises(
+            RuntimeError, match="Got the following error when running the callback: ValueError: no"
+        ):
+            after.wait()
+        with pytest.raises(AssertionError, match="no is of type <class 'str'>, not an Exception"):
+            T.futures.Future().set_exception("no")
+        seen = []
+        future.add_done_callback(lambda f: seen.append(f.value()))
+        assert seen == [3]
+        T._dynamo.utils.warn_once
+    before = ft._dynamo.config.verbose
+    with ft._dynamo.config.patch(verbose=True), ft._dynamo.config.patch("cache_size_limit", 3):
+        assert ft._dynamo.config.verbose is True and ft._dynamo.config.cache_size_limit == 3
+    assert ft._dynamo.config.verbose is before
+
+
+@pytest.mark.parametrize("name", ["complex32", "uint4", "float8_e8m0fnu", "qint8", "bits16"])
+def test_names_of_types_that_jax_has_not(name):
+    theirs, ours = getattr(torch, name), getattr(ft, name)
+    assert (repr(ours), ours.itemsize, ours.is_complex) == (repr(theirs), theirs.itemsize, theirs.is_complex)
+    assert ours.is_floating_point == theirs.is_floating_point and ft.float32 != ours == getattr(ft, name)
+    for use in (lambda: ft.zeros(2, dtype=ours), lambda: ft.ones(2).to(ours)):
+        with pytest.raises(NotImplementedError, match=f"torch.{name} is not supported"):
+            use()
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 7, 60])
+def test_quasirandom_points_are_those_of_pytorch(dimension):
+    for options in ({}, {"scramble": True}, {"scramble": True, "seed": 5}):
+        engines = []
+        for T in (torch, ft):
+            T.manual_seed(1)
+            engines.append(T.quasirandom.SobolEngine(dimension, **options))
+        theirs, ours = engines
+        assert repr(theirs) == repr(ours)
+        for count in (3, 0, 6):
+            assert theirs.draw(count).tolist() == ours.draw(count).tolist()
+        assert theirs.fast_forward(4).draw(2).tolist() == ours.fast_forward(4).draw(2).tolist()
+        assert theirs.reset().draw_base2(3).tolist() == ours.reset().draw_base2(3).tolist()
+        for T, engine in zip((torch, ft), engines):
+            with pytest.raises(
+                ValueError, match="require n to be a power of 2. 8 points have been previously"
+            ):
+                engine.draw_base2(2)
+            out = T.empty(0, dtype=T.float64)
+            assert engine.draw(2, dtype=T.float64).dtype == T.float64 and engine.draw(2, out=out) is out
+            assert out.shape == (2, dimension)
+            for wrong in (0, 21202):
+                with pytest.raises(
+                    ValueError, match=r"Supported range of dimensionality for SobolEngine is \[1, 21201\]"
+                ):
+                    T.quasirandom.SobolEngine(wrong)
+
+
+def test_helpers_of_pytorch_that_libraries_call():
+    for T in (torch, ft):
+        parts = [T.arange(3.0), T.ones(2, 2)]
+        flat = T._utils._flatten_dense_tensors(parts)
+        back = T._utils._unflatten_dense_tensors(flat, parts)
+        assert flat.tolist() == [0.0, 1.0, 2.0, 1.0, 1.0, 1.0, 1.0] and [b.tolist() for b in back] == [
+            p.tolist() for p in parts
+        ]
+        mixed = [T.ones(1), T.ones(2, dtype=T.float64), T.ones(3)]
+        assert [len(p) for p in T._utils._reorder_tensors_as([mixed[1], mixed[0], mixed[2]], mixed)] == [
+            1,
+            2,
+            3,
+        ]
+        assert [[len(t) for t in found] for found in T._utils._take_tensors(mixed, 12)] == [[1], [3], [2]]
+        assert T._utils._get_device_index("cuda:1") == 1 and T._utils._get_device_index(2) == 2
+        with pytest.raises(ValueError, match="Expected a non cpu device"):
+            T._utils._get_device_index("cpu")
+        try:
+            raise KeyError("gone")
+        except KeyError:
+            wrapped = T._utils.ExceptionWrapper(where="in a worker")
+        with pytest.raises(KeyError, match="Caught KeyError in a worker"):
+            wrapped.reraise()
+        rows = T.tensor([0, 0, 2])
+        starts = T._convert_indices_from_coo_to_csr(rows, 4)
+        assert starts.tolist() == [0, 2, 2, 3, 3] and starts.dtype == T.int64
+        assert T._convert_indices_from_coo_to_csr(rows, 4, out_int32=True).dtype == T.int32
+        columns = T.tensor([1, 3, 0])
+        assert T._convert_indices_from_csr_to_coo(starts, columns).tolist() == [[0, 0, 2], [1, 3, 0]]
+        assert T._convert_indices_from_csr_to_coo(starts, columns, transpose=True).tolist() == [
+            [1, 3, 0],
+            [0, 0, 2],
+        ]
+        assert T._shape_as_tensor(T.ones(2, 3)).tolist() == [2, 3]
+        x, slope = T.tensor([[0.1, 0.5, -0.2]]), T.tensor([[1.0, 0.0, 2.0]])
+        back = T._softmax_backward_data(slope, x.softmax(-1), -1, T.float32)
+        assert [round(v, 4) for v in back[0].tolist()] == [0.0719, -0.3543, 0.2824]
+
+
+def test_swapped_tensors():
+    for T in (torch, ft):
+        a, b = T.nn.Parameter(T.ones(2)), T.nn.Parameter(T.zeros(3), requires_grad=False)
+        a.mark, layer = "a", T.nn.Linear(1, 2)
+        layer.bias = a
+        T.utils.swap_tensors(a, b)
+        assert (a.tolist(), b.tolist(), a.requires_grad, b.requires_grad) == (
+            [0.0] * 3,
+            [1.0] * 2,
+            False,
+            True,
+        )
+        assert not hasattr(a, "mark") and b.mark == "a" and layer.bias is a
+        (b * 2).sum().backward()
+        assert b.grad.tolist() == [2.0, 2.0] and a.grad is None
+
+
+def test_records_of_a_file(tmp_path):
+    path = tmp_path / "state.pt"
+    torch.save({"a": torch.arange(4.0)}, path)
+    found = []
+    for T in (torch, ft):
+        reader = T.PyTorchFileReader(str(path))
+        names = [n for n in reader.get_all_records() if not n.startswith(".")]
+        found.append(
+            (names, reader.get_record("data/0"), reader.has_record("data/0"), reader.has_record("no"))
+        )
+        with pytest.raises(RuntimeError, match="file not found"):
+            reader.get_record("no")
+    assert found[0] == found[1] and found[1][2:] == (True, False)
+
+
+def test_annotations_of_public_classes_can_be_read():
+    """As transformers does for models."""
+    import typing
+
+    class Model(ft.nn.Linear):
+        config: int
+
+    assert typing.get_type_hints(Model)["config"] is int
+    for kind in (
+        ft.Tensor,
+        ft.nn.Module,
+        ft.nn.Parameter,
+        ft.distributions.Normal,
+        ft.optim.Adam,
+        ft.utils.data.Dataset,
+    ):
+        typing.get_type_hints(kind)

@@ -111,6 +111,44 @@ float8_e5m2 = _make("float8_e5m2", ml_dtypes.float8_e5m2, "Float8_e5m2", "f")
 
 ALL: tuple[dtype, ...] = tuple(_BY_NAME.values())
 
+
+class _Absent(dtype):
+    """The name of a type that JAX does not have: no tensor has it, and using it raises NotImplementedError."""
+
+    __slots__ = ()
+
+    @property
+    def np(self) -> Any:  # type: ignore[override]
+        raise NotImplementedError(f"{self} is not supported: JAX has no such type{self.scalar_name}")
+
+
+def _name(name: str, itemsize: int, kind: str, instead: str = "", signed: bool = True) -> dtype:
+    new = object.__new__(_Absent)
+    new.name, new.itemsize, new.scalar_name = name, itemsize, instead and f"; use {instead}"
+    new.is_floating_point, new.is_complex = kind == "f", kind == "c"
+    new.is_signed = signed and kind in "ifc"
+    return new
+
+
+complex32 = _name("complex32", 4, "c", "complex64")
+#: names of types that no tensor has here
+ABSENT: dict[str, dtype] = {
+    "chalf": complex32,
+    "complex32": complex32,
+    **{
+        f"{kind}{bits}": _name(f"{kind}{bits}", 1, kind[0])
+        for kind in ("int", "uint")
+        for bits in range(1, 8)
+    },
+    **{name: _name(name, 1, "f") for name in ("float8_e4m3fnuz", "float8_e5m2fnuz")},
+    "float8_e8m0fnu": _name("float8_e8m0fnu", 1, "f", signed=False),
+    "float4_e2m1fn_x2": _name("float4_e2m1fn_x2", 1, "f"),
+    **{name: _name(name, 1, name[0]) for name in ("qint8", "quint8", "quint4x2", "quint2x4")},
+    "qint32": _name("qint32", 4, "i"),
+    **{f"bits{n}": _name(f"bits{n}", max(1, int(n[0]) // 8), "u") for n in ("1x8", "2x4", "4x2", "8")},
+    "bits16": _name("bits16", 2, "u"),
+}
+
 # These names are reached through NAMES or the module's __getattr__: as globals they would hide Python's own.
 ALIASES: dict[str, dtype] = {
     "short": int16, "int": int32, "long": int64, "half": float16, "float": float32, "double": float64,

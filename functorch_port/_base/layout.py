@@ -13,10 +13,15 @@ __all__ = [
     "channels_last",
     "channels_last_3d",
     "contiguous_format",
+    "jagged",
     "layout",
     "memory_format",
     "preserve_format",
+    "sparse_bsc",
+    "sparse_bsr",
     "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
     "strided",
 ]
 
@@ -31,7 +36,7 @@ class SparseOperand(NotImplementedError):
 
 
 class layout:
-    """The kind of a tensor's storage; only `strided` exists."""
+    """The kind of a tensor's storage: `strided`, or `sparse_coo`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -49,6 +54,10 @@ class memory_format(layout):
 
 strided = layout("strided")
 sparse_coo = layout("sparse_coo")
+#: the names of layouts that no tensor has here
+sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = (
+    layout(name) for name in ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")
+)
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,14 +13,30 @@ from ..compiler import assume_constant_result as assume_constant_result
 from ..compiler import disable as disable
 from ..compiler import is_compiling as is_compiling
 from ..compiler import reset as reset
+from ..nn._compiled import OptimizedModule as OptimizedModule
 
 __all__ = [
-    "allow_in_graph", "config", "disable", "disallow_in_graph", "graph_break", "is_compiling",
-    "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "reset",
+    "OptimizedModule", "allow_in_graph", "config", "disable", "disallow_in_graph", "graph_break", "is_compiling",
+    "is_dynamo_supported", "list_backends", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
+    "optimize", "reset",
 ]  # fmt: skip
 
+
+class Settings(SimpleNamespace):
+    """Settings of a compiler that is not here: they keep what is written to them."""
+
+    def patch(self, changes: Any = None, value: Any = None, **more: Any) -> contextlib.ExitStack:
+        """Settings for a ``with`` block: a dict of them, a name and a value, or keywords."""
+        named = {changes: value} if isinstance(changes, str) else changes or {}
+        stack = contextlib.ExitStack()
+        for name, new in {**named, **more}.items():
+            stack.callback(setattr, self, name, getattr(self, name))
+            setattr(self, name, new)
+        return stack
+
+
 #: accepted settings; none of them changes anything
-config: Any = SimpleNamespace(
+config: Any = Settings(
     suppress_errors=False,
     cache_size_limit=8,
     recompile_limit=8,
@@ -76,4 +93,16 @@ def optimize(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
     return compile_function
 
 
+def is_dynamo_supported() -> bool:
+    """Return True: `functorch_port.compile` compiles."""
+    return True
+
+
+def list_backends(exclude_tags: Any = None) -> list[str]:
+    """The names of compilers: XLA alone."""
+    return ["openxla"]
+
+
 disallow_in_graph = disable
+
+from . import eval_frame as eval_frame  # it takes names from here

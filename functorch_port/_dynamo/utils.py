@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["is_compile_supported"]
+import functools
+import warnings
+from typing import Any
+
+__all__ = ["is_compile_supported", "warn_once"]
+
+
+@functools.cache
+def warn_once(msg: Any, stacklevel: int = 1) -> None:
+    """Warn, the first time that this is said."""
+    warnings.warn(msg, stacklevel=stacklevel + 1)
 
 
 def is_compile_supported(device_type: str) -> bool:

@@ -269,6 +269,9 @@ class Tensor:
         return sorted({*object.__dir__(self)} - {"__dict__"})
 
 
+Tensor.__annotations__.clear()  # `typing.get_type_hints` would look them up in the package
+
+
 def attach(*methods: Callable[..., Any], **properties: property) -> None:
     """Give `Tensor` methods and properties that are written elsewhere."""
     for method in methods:

@@ -166,14 +166,18 @@ class profile:
                     "a profile is stopped by the thread that started it, and this is another one"
                 )
             watch.state.profile = None
-            for event in self._noted:  # now, as it would be a part of the times
-                if event.counted is not None:
-                    event.own_flops, event.counted = _flops(*event.counted), None
+            self._count()  # now, as it would be a part of the times
             events = sorted(self._noted, key=lambda e: (e.time_range.start, -e.time_range.end))
             self.function_events = EventList(
                 events, profile_memory=self.profile_memory, with_flops=self.with_flops, base=self._base
             )
             self.function_events._populate_cpu_children()
+
+    def _count(self) -> None:
+        """Count the FLOPs of what has been noted."""
+        for event in self._noted:
+            if event.counted is not None:
+                event.own_flops, event.counted = _flops(*event.counted), None
 
     # ------------------------------------------------------- what operations call (see `watch`)
 

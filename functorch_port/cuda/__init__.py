@@ -25,8 +25,9 @@ __all__ = [
     "Event", "Stream", "amp", "current_device", "current_stream", "default_stream", "device",
     "device_count", "empty_cache", "get_device_capability", "get_device_name", "get_device_properties",
     "get_rng_state", "get_rng_state_all", "init", "initial_seed", "ipc_collect", "is_available",
-    "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
-    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_summary",
+    "get_arch_list", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary",
+    "reset_max_memory_allocated",
     "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "set_rng_state_all",
     "stream", "synchronize",
 ]  # fmt: skip
@@ -247,6 +248,16 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     raise NotImplementedError("JAX cannot reset its peak memory statistics: measure in a new process")
 
 
+def reset_max_memory_allocated(device: Any = None) -> None:
+    """As `reset_peak_memory_stats`."""
+    reset_peak_memory_stats(device)
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """JAX's memory statistics of a GPU, in bytes; empty without a GPU."""
+    return dict(_to_jax(_accelerator.at("cuda", device)).memory_stats() or {}) if is_available() else {}
+
+
 # ---------------------------------------------------------------------- streams and events
 
 
@@ -348,4 +359,22 @@ class CUDAGraph:
 
 
 graph = CUDAGraph
+
+
+def get_arch_list() -> list[str]:
+    """Return an empty list: this package has no kernels for certain GPUs, XLA makes them."""
+    return []
+
+
+def cudart() -> Any:
+    """Not supported: JAX has a CUDA of its own.
+
+    Raises:
+        AssertionError: there is no GPU.
+        NotImplementedError: there is one.
+    """
+    init()
+    raise NotImplementedError("torch.cuda.cudart: JAX has a CUDA of its own, which it does not show")
+
+
 StreamContext = stream

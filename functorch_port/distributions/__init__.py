@@ -5,6 +5,8 @@ samples, from a JAX key. With ``compile(rng="torch")`` it draws PyTorch's, but r
 of draws varies, such as gamma, binomial and Poisson.
 """
 
+from typing import Any as Any  # by which `typing.get_type_hints` understands annotations
+
 from . import constraints as constraints
 from . import kl as kl
 from . import transforms as transforms

@@ -13,7 +13,7 @@ from . import constraints
 from ._continuous import Cauchy, Exponential, Normal, Uniform
 from ._gamma import Gamma
 from ._transformed import TransformedByParameters, TransformedDistribution
-from .distribution import Distribution, broadcast_all
+from .distribution import Distribution
 from .transforms import (
     AbsTransform,
     AffineTransform,
@@ -22,6 +22,7 @@ from .transforms import (
     StickBreakingTransform,
     Transform,
 )
+from .utils import broadcast_all
 
 __all__ = [
     "Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Kumaraswamy", "LogNormal", "LogisticNormal", "Pareto",

@@ -13,7 +13,8 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from ..compiler import is_compiling
 from . import constraints
-from .distribution import Distribution, broadcast_all
+from .distribution import Distribution
+from .utils import broadcast_all
 
 __all__ = ["VonMises"]
 

@@ -12,8 +12,9 @@ from .._tensor.creation import full_like, zeros_like
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from . import constraints
-from .distribution import Distribution, batch_of, broadcast_all
+from .distribution import Distribution, batch_of
 from .exp_family import ExponentialFamily
+from .utils import broadcast_all
 
 __all__ = ["Cauchy", "Exponential", "GeneralizedPareto", "Laplace", "Normal", "Uniform"]
 

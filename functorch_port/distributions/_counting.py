@@ -15,7 +15,8 @@ from ..nn import functional as F
 from . import constraints
 from ._discrete import ByProbability, OverCategorical
 from ._gamma import Gamma
-from .distribution import Distribution, broadcast_all
+from .distribution import Distribution
+from .utils import broadcast_all
 
 __all__ = ["Binomial", "Geometric", "Multinomial", "NegativeBinomial"]
 

@@ -12,16 +12,11 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .distribution import Distribution, batch_of, broadcast_all
+from .distribution import Distribution, batch_of
 from .exp_family import ExponentialFamily
+from .utils import broadcast_all, logits_to_probs, probs_to_logits
 
 __all__ = ["Bernoulli", "Categorical", "OneHotCategorical", "Poisson"]
-
-
-def inside(probs: Tensor) -> Tensor:
-    """Clamps probabilities away from 0 and 1 by the dtype's eps."""
-    eps = dtypes.finfo(probs.dtype).eps
-    return probs.clamp(min=eps, max=1 - eps)
 
 
 class ByProbability(Distribution):
@@ -56,11 +51,10 @@ class ByProbability(Distribution):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def _to_probs(self, logits: Tensor) -> Tensor:
-        return logits.sigmoid()
+        return logits_to_probs(logits, is_binary=True)
 
     def _to_logits(self, probs: Tensor) -> Tensor:
-        probs = inside(probs)
-        return probs.log() - (-probs).log1p()
+        return probs_to_logits(probs, is_binary=True)
 
 
 class Bernoulli(ByProbability, ExponentialFamily):
@@ -145,10 +139,10 @@ class Categorical(ByProbability):
         return constraints.integer_interval(0, self._num_events - 1)
 
     def _to_probs(self, logits: Tensor) -> Tensor:
-        return logits.softmax(dim=-1)
+        return logits_to_probs(logits)
 
     def _to_logits(self, probs: Tensor) -> Tensor:
-        return inside(probs).log()
+        return probs_to_logits(probs)
 
     @property
     def mean(self) -> Tensor:

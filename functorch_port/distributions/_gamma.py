@@ -12,8 +12,9 @@ from .._tensor.creation import as_tensor, tensor
 from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .distribution import Distribution, batch_of, broadcast_all
+from .distribution import Distribution, batch_of
 from .exp_family import ExponentialFamily
+from .utils import broadcast_all
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "FisherSnedecor", "Gamma", "StudentT"]
 

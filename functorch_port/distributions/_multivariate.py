@@ -17,8 +17,9 @@ from ..compiler import is_compiling
 from ..linalg import cholesky, slogdet, solve_triangular
 from . import constraints
 from ._gamma import Beta, Chi2
-from .distribution import Distribution, broadcast_all, kept_property
+from .distribution import Distribution
 from .exp_family import ExponentialFamily
+from .utils import _standard_normal, broadcast_all, lazy_property
 
 __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wishart"]
 
@@ -65,16 +66,16 @@ class _ByMatrix(Distribution):
         size = self._event_shape[-1]
         return (*self._batch_shape, size, size)
 
-    @kept_property
+    @lazy_property
     def scale_tril(self) -> Tensor:
         return self._unbroadcasted_scale_tril.expand(self._matrix_shape)
 
-    @kept_property
+    @lazy_property
     def covariance_matrix(self) -> Tensor:
         lower = self._unbroadcasted_scale_tril
         return (lower @ lower.mT).expand(self._matrix_shape)
 
-    @kept_property
+    @lazy_property
     def precision_matrix(self) -> Tensor:
         return function("cholesky_inverse")(self._unbroadcasted_scale_tril).expand(self._matrix_shape)
 
@@ -158,7 +159,7 @@ class MultivariateNormal(_ByMatrix):
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand((*self._batch_shape, *self._event_shape))
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
-        noise = _standard_normal(self._extended_shape(sample_shape), self.loc)
+        noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + _times(self._unbroadcasted_scale_tril, noise)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -170,10 +171,6 @@ class MultivariateNormal(_ByMatrix):
     def entropy(self) -> Tensor:
         volume = half_log_det(self._unbroadcasted_scale_tril)
         return (0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + volume).expand(self._batch_shape)
-
-
-def _standard_normal(shape: Any, like: Tensor) -> Tensor:
-    return function("randn")(shape, dtype=like.dtype, device=like.device)
 
 
 class LowRankMultivariateNormal(Distribution):
@@ -246,23 +243,23 @@ class LowRankMultivariateNormal(Distribution):
 
     mode = mean
 
-    @kept_property
+    @lazy_property
     def variance(self) -> Tensor:  # type: ignore[override]
         variance = self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag
         return variance.expand((*self._batch_shape, *self._event_shape))
 
-    @kept_property
+    @lazy_property
     def scale_tril(self) -> Tensor:
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
         return (root * self._root_of_identity_and(scaled @ scaled.mT)).expand(self._matrix_shape)
 
-    @kept_property
+    @lazy_property
     def covariance_matrix(self) -> Tensor:
         factor = self._unbroadcasted_cov_factor
         return (factor @ factor.mT + self._unbroadcasted_cov_diag.diag_embed()).expand(self._matrix_shape)
 
-    @kept_property
+    @lazy_property
     def precision_matrix(self) -> Tensor:
         half = solved(self._capacitance_tril, self._weighted())
         inverse = self._unbroadcasted_cov_diag.reciprocal().diag_embed()
@@ -270,8 +267,8 @@ class LowRankMultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        inner = _standard_normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc)
-        outer = _standard_normal(shape, self.loc)
+        inner = _standard_normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc.dtype, self.loc.device)
+        outer = _standard_normal(shape, self.loc.dtype, self.loc.device)
         return (
             self.loc
             + _times(self._unbroadcasted_cov_factor, inner)
@@ -375,7 +372,7 @@ class Wishart(_ByMatrix, ExponentialFamily):
     def _is_derived(self, name: str) -> bool:
         return False
 
-    @kept_property
+    @lazy_property
     def precision_matrix(self) -> Tensor:
         lower = self._unbroadcasted_scale_tril
         identity = eye(self._event_shape[-1], dtype=lower.dtype, device=lower.device)

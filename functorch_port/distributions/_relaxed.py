@@ -9,10 +9,10 @@ from .._run.bind import function
 from .._tensor.creation import full_like
 from .._tensor.tensor import Tensor
 from . import constraints
-from ._discrete import ByProbability, OneHotCategorical, OverCategorical, inside
+from ._discrete import ByProbability, OneHotCategorical, OverCategorical
 from ._transformed import TransformedDistribution
-from .distribution import broadcast_all
 from .transforms import ExpTransform, SigmoidTransform
+from .utils import broadcast_all, clamp_probs
 
 __all__ = [
     "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "OneHotCategoricalStraightThrough", "RelaxedBernoulli",
@@ -64,8 +64,8 @@ class LogitRelaxedBernoulli(ByProbability):
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        probs = inside(self.probs.expand(shape))
-        u = inside(function("rand")(shape, dtype=probs.dtype, device=probs.device))
+        probs = clamp_probs(self.probs.expand(shape))
+        u = clamp_probs(function("rand")(shape, dtype=probs.dtype, device=probs.device))
         return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class ExpRelaxedCategorical(OverCategorical):
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         shape, like = self._extended_shape(sample_shape), self.logits
-        u = inside(function("rand")(shape, dtype=like.dtype, device=like.device))
+        u = clamp_probs(function("rand")(shape, dtype=like.dtype, device=like.device))
         scores = (like - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 

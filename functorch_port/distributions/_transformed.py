@@ -9,8 +9,9 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from . import constraints
 from ._discrete import Categorical
-from .distribution import Distribution, sum_rightmost
+from .distribution import Distribution
 from .transforms import ComposeTransform, Transform
+from .utils import _sum_rightmost
 
 __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
@@ -91,10 +92,10 @@ class Independent(Distribution):
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Tensor:
-        return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims > 0:
@@ -191,9 +192,9 @@ class TransformedDistribution(Distribution):
         for t in reversed(self.transforms):
             x = t.inv(y)
             dims += t.domain.event_dim - t.codomain.event_dim
-            total = total - sum_rightmost(t.log_abs_det_jacobian(x, y), dims - t.domain.event_dim)
+            total = total - _sum_rightmost(t.log_abs_det_jacobian(x, y), dims - t.domain.event_dim)
             y = x
-        return total + sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
+        return total + _sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
 
     def _in_order(self, value: Tensor) -> Tensor:
         """``1 - value`` where the transforms are decreasing."""

@@ -12,9 +12,10 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from ._discrete import ByProbability, inside
-from .distribution import Distribution, batch_of, broadcast_all
+from ._discrete import ByProbability
+from .distribution import Distribution, batch_of
 from .exp_family import ExponentialFamily
+from .utils import broadcast_all, clamp_probs, logits_to_probs
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -49,12 +50,12 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
             if validate_args is not None:
                 ok = constraints.unit_interval.check(given)._look()
                 refuse(lambda ok: ~ok, lambda ok: ValueError("The parameter probs has invalid values"), ok)
-            given = inside(given)
+            given = clamp_probs(given)
         self.__dict__[self._is_given], self._lims = given, lims
         Distribution.__init__(self, batch_of(given, value), validate_args=validate_args)
 
     def _to_probs(self, logits: Tensor) -> Tensor:
-        return inside(logits.sigmoid())
+        return clamp_probs(logits_to_probs(logits, is_binary=True))
 
     def _away(self, formula: Tensor, series: Any) -> Tensor:
         """``formula`` where the parameter is outside of ``lims``, ``series`` elsewhere."""

@@ -4,55 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import jax
 
-from .._array import tracing
 from .._array.refusal import refuse
-from .._array.symbolic import SymNumber
 from .._base.size import Size
-from .._run.bind import function
-from .._tensor.creation import tensor
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor, wrap
 from . import constraints
+from .utils import lazy_property
 
 __all__ = ["Distribution"]
-
-
-class kept_property(cached_property):
-    """A cached property that is recomputed inside a JAX transform, so that it never keeps a tracer."""
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is not None and tracing.in_jax():
-            return self.func(instance)
-        return super().__get__(instance, owner)
-
-
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Broadcasts numbers and tensors to tensors of one shape; numbers take the dtype of the first tensor."""
-    if not all(isinstance(v, (Tensor, int, float, SymNumber)) for v in values):
-        raise ValueError(
-            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
-        )
-    like = next((v for v in values if isinstance(v, Tensor)), None)
-    kind: dict[str, Any] = {} if like is None else {"dtype": like.dtype, "device": like.device}
-    if like is None:
-        values = tuple(float(v) if isinstance(v, (int, bool)) else v for v in values)
-    tensors = [v if isinstance(v, Tensor) else tensor(v, **kind) for v in values]
-    return tuple(function("broadcast_tensors")(*tensors))
 
 
 def batch_of(shaped: Tensor, *given: Any) -> Any:
     """The batch shape: that of ``shaped``, or () if all parameters were numbers."""
     return Size() if all(isinstance(v, (int, float)) for v in given) else shaped.size()
-
-
-def sum_rightmost(value: Any, dims: int) -> Any:
-    """Sums over the last ``dims`` dimensions."""
-    return value if dims == 0 else value.reshape((*value.shape[: value.dim() - dims], -1)).sum(-1)
 
 
 class Distribution:
@@ -102,8 +70,9 @@ class Distribution:
             )
             return
         for name, constraint in wanted.items():
-            computed = name not in self.__dict__ and not isinstance(getattr(type(self), name, None), property)
-            if constraints.is_dependent(constraint) or computed:
+            of_class = getattr(type(self), name, None)
+            kept = isinstance(of_class, property) and not isinstance(of_class, lazy_property)
+            if constraints.is_dependent(constraint) or not (kept or name in self.__dict__):
                 continue
             value = getattr(self, name)
             what = f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
@@ -151,8 +120,8 @@ class Distribution:
         return new
 
     def _is_derived(self, name: str) -> bool:
-        """Whether an attribute is a cached property."""
-        return isinstance(getattr(type(self), name, None), cached_property)
+        """Whether an attribute is a `lazy_property`."""
+        return isinstance(getattr(type(self), name, None), lazy_property)
 
     @property
     def batch_shape(self) -> Size:

@@ -20,8 +20,9 @@ from ._gamma import Beta, Dirichlet, Gamma
 from ._multivariate import LowRankMultivariateNormal, MultivariateNormal, half_log_det, mahalanobis, solved
 from ._transformed import Independent, TransformedDistribution
 from .continuous_bernoulli import ContinuousBernoulli
-from .distribution import Distribution, sum_rightmost
+from .distribution import Distribution
 from .exp_family import ExponentialFamily
+from .utils import _sum_rightmost
 
 __all__ = ["kl_divergence", "register_kl"]
 
@@ -34,9 +35,9 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#torch.distributions.kl.register_kl
     """
-    for which, kind in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
-            raise TypeError(f"Expected {which} to be a Distribution subclass but got {kind}")
+    for kind in (type_p, type_q):
+        if not isinstance(kind, type):
+            raise TypeError(f"issubclass() arg 1 must be a class: {kind!r}")
 
     def register(fn: Formula) -> Formula:
         _FORMULAS[type_p, type_q] = fn
@@ -80,7 +81,7 @@ def _exponential_family(p: Any, q: Any) -> Tensor:
     slopes = autograd.grad(level.sum(), params, create_graph=True)
     result = q._log_normalizer(*q._natural_params) - level
     for ours, theirs, slope in zip(params, q._natural_params, slopes, strict=True):
-        result = result - sum_rightmost((theirs - ours) * slope, len(q.event_shape))
+        result = result - _sum_rightmost((theirs - ours) * slope, len(q.event_shape))
     return result
 
 
@@ -212,7 +213,7 @@ def _transformed(p: Any, q: Any) -> Tensor:
 def _independent(p: Any, q: Any) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError
-    return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
 # --------------------------------------------------------- normal vectors

@@ -21,7 +21,7 @@ __all__ = [
     "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "ignore", "interface", "is_scripting",
     "is_tracing", "isinstance", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
     "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace",
-    "trace_module", "unused", "wait",
+    "TracerWarning", "trace_module", "unused", "wait",
 ]  # fmt: skip
 
 F = TypeVar("F")
@@ -37,6 +37,10 @@ class Error(RuntimeError):
 
 class ScriptModule(Module):
     """A `Module` under another name; `script` does not return one."""
+
+
+class TracerWarning(Warning):
+    """PyTorch's warning about what a trace would not repeat; never given here."""
 
 
 class ScriptFunction:

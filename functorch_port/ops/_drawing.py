@@ -12,6 +12,7 @@ import numpy as np
 
 from functorch_port._array import placing
 from functorch_port._array.symbolic import SymNumber
+from functorch_port._array.value import HOST
 from functorch_port._base import device as devices
 from functorch_port._base import dtypes, watch
 from functorch_port._base.dtypes import dtype as DType
@@ -166,11 +167,11 @@ def _overwrite(tensor: Tensor, node: str, value: Any) -> Tensor:
 
 def _beside(own: Any, value: Any) -> Any:
     """``value`` on the device (and with the sharding) of ``own``, or on the host as that is."""
-    if isinstance(own, np.ndarray):
+    if own.__class__ in HOST:
         return np.asarray(value)
     if isinstance(own, jax.core.Tracer) or isinstance(value, jax.core.Tracer):
         return value
-    if isinstance(value, np.ndarray):
+    if value.__class__ in HOST:
         return placing.put(value, own.sharding) if own.committed else value
     if own.sharding == value.sharding:
         return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -65,9 +65,10 @@ class GetAttrKey:
 KeyPath = tuple[Any, ...]
 
 
-_NAMEDTUPLE = "namedtuple"
+_NAMEDTUPLE: Any = namedtuple
 _NAMED = NodeDef(_NAMEDTUPLE, lambda x: (list(x), type(x)), lambda v, c: c(*v))
 SUPPORTED_NODES = NODES
+NODES[_NAMEDTUPLE] = _NAMED  # no object has this type
 STANDARD_DICT_TYPES = frozenset((dict, OrderedDict, defaultdict))
 BUILTIN_TYPES = frozenset((tuple, list, deque)) | STANDARD_DICT_TYPES
 
@@ -118,6 +119,10 @@ def _node_of(tree: Any) -> NodeDef | None:
         return None
     found = SUPPORTED_NODES.get(type(tree))
     return _NAMED if found is None and is_namedtuple_instance(tree) else found
+
+
+def _get_node_type(tree: Any) -> Any:
+    return namedtuple if is_namedtuple_instance(tree) else type(tree)
 
 
 class _Aux:
@@ -285,10 +290,9 @@ class TreeSpec:
     def __repr__(self, indent: int = 0) -> str:
         if self.is_leaf():
             return "*"
-        name = self.type if isinstance(self.type, str) else self.type.__name__
         shown = [c.__repr__(indent + 2) for c in self._children]
         inner = (",\n" + " " * (indent + 2)).join(shown)
-        return f"TreeSpec({name}, {self.context}, [{inner}])"
+        return f"TreeSpec({self.type.__name__}, {self.context}, [{inner}])"
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """Build the tree with this structure and the given leaves."""
@@ -303,8 +307,9 @@ class TreeSpec:
     def _build(self, leaves: Iterator[Any]) -> Any:
         if self.is_leaf():
             return next(leaves)
-        node = _NAMED if self.type is _NAMEDTUPLE or self.type == _NAMEDTUPLE else SUPPORTED_NODES[self.type]
-        return node.unflatten_fn([c._build(leaves) for c in self._children], self.context)
+        return SUPPORTED_NODES[self.type].unflatten_fn(
+            [c._build(leaves) for c in self._children], self.context
+        )
 
     def _is_custom(self) -> bool:
         return self.type not in (*BUILTIN_TYPES, _NAMEDTUPLE)

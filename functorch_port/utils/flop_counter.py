@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._array import tracing
+from .._base import watch
 from .._tensor.tensor import Tensor
 from ..autograd import profiler
 from ..nn._place import Place
@@ -97,8 +98,9 @@ class FlopCounterMode(profiler.profile):
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:
         """By module, those of its children among them, the operations' numbers by their names."""
-        found: dict[str, Counter[str]] = {_WHOLE: Counter()}
-        self._events()
+        found: dict[str, Counter[str]] = {}
+        if watch.state.profile is self:  # so far
+            self._apart(self._count)
         for event, place in zip(self._noted, self._places):
             if event.flops:
                 parts = place.split(".") if place else []
@@ -108,7 +110,7 @@ class FlopCounterMode(profiler.profile):
 
     def get_total_flops(self) -> int:
         """The sum of all."""
-        return sum(self.get_flop_counts()[_WHOLE].values())
+        return sum(self.get_flop_counts().get(_WHOLE, {}).values())
 
     def get_table(self, depth: int | None = None) -> str:
         """The numbers as text, to a depth of modules."""

@@ -294,3 +294,18 @@ def test_table_of_flops(capsys) -> None:
     assert re.search(r"Global\s+420\s+100.00%", table) and "Sequential.1.0" not in table
     with pytest.raises(NotImplementedError, match="custom_mapping"):
         FlopCounterMode(custom_mapping={})
+
+
+def test_flops_so_far():
+    from torch.utils.flop_counter import FlopCounterMode as Theirs
+
+    for T, Counter in ((torch, Theirs), (ft, FlopCounterMode)):
+        counter = Counter(display=False)
+        assert counter.get_flop_counts() == {} and counter.get_total_flops() == 0
+        layer, x = T.nn.Linear(3, 4), T.ones(2, 3)
+        with counter:
+            assert counter.get_flop_counts() == {}
+            layer(x)
+            assert counter.get_total_flops() == 48 and list(counter.get_flop_counts()) == ["Global", "Linear"]
+            layer(x)
+        assert counter.get_total_flops() == 96

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from ..._base.refused import refused
 from ...nn._module import Module
 
 __all__ = [
@@ -42,25 +42,16 @@ class DeQuantStub(QuantStub):
     """
 
 
-def _refused(name: str) -> Callable[..., Any]:
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        """Refused: there is no quantization.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(
-            f"torch.ao.quantization.{name}: there is no quantization here; use bfloat16 (functorch_port.amp), "
-            f"or quantize "
-            "the trained state dict with PyTorch"
-        )
-
-    refused.__name__ = refused.__qualname__ = name
-    return refused
-
-
 _NAMES = (
     "convert", "default_eval_fn", "default_qconfig", "fuse_modules", "fuse_modules_qat", "get_default_qat_qconfig",
-    "get_default_qconfig", "prepare", "prepare_qat", "quantize", "quantize_dynamic",
+    "get_default_qconfig", "prepare", "prepare_qat", "quantize", "quantize_dynamic", "quantize_qat",
 )  # fmt: skip
-globals().update({name: _refused(name) for name in _NAMES})
+_CLASSES = (
+    "FakeQuantize", "HistogramObserver", "MinMaxObserver", "MovingAverageMinMaxObserver", "ObserverBase",
+    "PerChannelMinMaxObserver", "QConfig", "QConfigMapping", "QuantWrapper",
+)  # fmt: skip
+_WHY = (
+    "there is no quantization here; use bfloat16 (functorch_port.amp), or quantize the trained "
+    "state dict with PyTorch"
+)
+globals().update(refused("torch.ao.quantization", _WHY, _NAMES, _CLASSES))

@@ -41,6 +41,26 @@ class Shard(Placement):
     def __str__(self) -> str:
         return f"S({self.dim})"
 
+    @staticmethod
+    def local_shard_size_and_offset(curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
+        """The size of one of several parts of a dimension, and where it begins, as `torch.chunk` splits.
+
+        Args:
+            curr_local_size: the size of the dimension.
+            num_chunks: the number of parts.
+            rank: which part.
+        """
+        part = -(-curr_local_size // num_chunks)
+        start = min(curr_local_size, part * rank)
+        return min(part, curr_local_size - start), start
+
+
+class _StridedShard(Placement):
+    """Not supported: a tensor that is split in an order of its own; `Shard` splits in order."""
+
+    def __init__(self, dim: int, *, split_factor: int) -> None:
+        raise NotImplementedError("_StridedShard: a dimension is split in order here; use Shard")
+
 
 @dataclass(frozen=True)
 class Replicate(Placement):

@@ -11,7 +11,7 @@ from ..._run.bind import function
 from ..._tensor.creation import zeros_like
 from ..._tensor.tensor import Tensor
 from .. import constraints
-from ..distribution import sum_rightmost
+from ..utils import _sum_rightmost
 from ._base import Transform
 
 
@@ -86,7 +86,7 @@ class ComposeTransform(Transform):
         for i, part in enumerate(self.parts):
             last = i == len(self.parts) - 1
             after = y if last else part(x)
-            term = sum_rightmost(part.log_abs_det_jacobian(x, after), event_dim - part.domain.event_dim)
+            term = _sum_rightmost(part.log_abs_det_jacobian(x, after), event_dim - part.domain.event_dim)
             total = term if total is None else total + term
             event_dim += part.codomain.event_dim - part.domain.event_dim
             x = after
@@ -155,7 +155,7 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
@@ -317,7 +317,7 @@ class CatTransform(_Parts):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         terms = []
         for t, a, b in zip(self.transforms, self._split(x, "x"), self._split(y, "y"), strict=True):
-            terms.append(sum_rightmost(t.log_abs_det_jacobian(a, b), self.event_dim - t.event_dim))
+            terms.append(_sum_rightmost(t.log_abs_det_jacobian(a, b), self.event_dim - t.event_dim))
         dim = self.dim - x.dim() if self.dim >= 0 else self.dim
         dim += self.event_dim
         return function("cat")(terms, dim=dim) if dim < 0 else sum(terms[1:], terms[0])

@@ -11,7 +11,7 @@ from ..._tensor.creation import full_like
 from ..._tensor.tensor import Tensor
 from ...nn import functional as F
 from .. import constraints
-from ..distribution import broadcast_all
+from ..utils import broadcast_all
 from ._base import Transform
 
 

@@ -7,7 +7,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from ..._base import dtypes
 from ..._run.bind import function
 from ..._tensor.tensor import Tensor
 from ._conv import linear
@@ -36,7 +35,7 @@ class LinearCrossEntropyOptions:
     batch_chunk_size: int | None = None
     chunking_method: str | None = "auto"
     acc_policy: str = "auto"
-    acc_dtype: dtypes.dtype | None = None
+    acc_dtype: Any = None
 
     def __post_init__(self) -> None:
         if self.acc_policy not in _POLICIES:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
+from ..._base.refused import refused_function
 from .data_parallel import DataParallel as DataParallel
 from .data_parallel import data_parallel as data_parallel
 from .distributed import DistributedDataParallel as DistributedDataParallel
@@ -14,22 +12,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _refused(name: str) -> Callable[..., Any]:
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        """Not supported: one process drives all devices.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(
-            f"nn.parallel.{name} is not supported: one process drives all devices here. Shard the batch over the "
-            "devices with jax.sharding and call the module itself."
-        )
-
-    refused.__name__ = refused.__qualname__ = name
-    return refused
-
-
-gather, parallel_apply, replicate, scatter = map(
-    _refused, ("gather", "parallel_apply", "replicate", "scatter")
+_WHY = (
+    "one process drives all devices here. Shard the batch over the devices with jax.sharding "
+    "and call the module itself"
+)
+gather, parallel_apply, replicate, scatter = (
+    refused_function(f"torch.nn.parallel.{n}", _WHY)
+    for n in ("gather", "parallel_apply", "replicate", "scatter")
 )

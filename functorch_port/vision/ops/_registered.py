@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
+from ..._base.refused import refused_function
 from ...library import Library, OpNamespace
 from .boxes import nms
 from .roi_align import roi_align
@@ -22,26 +23,20 @@ def _roi_pool(input: Any, rois: Any, scale: float, height: int, width: int) -> A
     return roi_pool(input, rois, (height, width), scale), None
 
 
-def _refused(name: str) -> Any:
-    def refused(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(
-            f"torch.ops.torchvision.{name} is not supported: it is compiled for PyTorch"
-        )
-
-    return refused
-
-
 _OPERATORS = {"nms": nms, "roi_align": _roi_align, "roi_pool": _roi_pool, "_cuda_version": lambda: -1}
-_REFUSED = (
-    "_deform_conv2d_backward", "_ps_roi_align_backward", "_ps_roi_pool_backward", "_roi_align_backward",
-    "_roi_pool_backward", "deform_conv2d", "ps_roi_align", "ps_roi_pool", "qnms", "qroi_align",
-)  # fmt: skip
+_REFUSED: dict[str, Any] = {
+    name: refused_function(f"torch.ops.torchvision.{name}", "it is compiled for PyTorch")
+    for name in (
+        "_deform_conv2d_backward", "_ps_roi_align_backward", "_ps_roi_pool_backward", "_roi_align_backward",
+        "_roi_pool_backward", "deform_conv2d", "ps_roi_align", "ps_roi_pool", "qnms", "qroi_align",
+    )
+}  # fmt: skip
 
 
 def register() -> None:
     """Register the operators."""
     made = Library("torchvision", "DEF")
-    for name, fn in {**_OPERATORS, **{name: _refused(name) for name in _REFUSED}}.items():
+    for name, fn in {**_OPERATORS, **_REFUSED}.items():
         made.impl(name, fn)
         # torchvision sets the gradients of its compiled operators; these have their own
         getattr(OpNamespace("torchvision"), name).register_autograd = lambda *_, **__: None

@@ -8,8 +8,9 @@ Reference: https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
+
+from ...._base.refused import refused_function
 
 __all__ = [
     "allreduce_hook", "bf16_compress_hook", "bf16_compress_wrapper", "fp16_compress_hook", "fp16_compress_wrapper",
@@ -31,19 +32,7 @@ def allreduce_hook(process_group: Any, bucket: Any) -> Any:
     raise NotImplementedError("allreduce_hook is only to be registered: XLA adds up the gradients")
 
 
-def _refused(name: str) -> Callable[..., Any]:
-    def refused(*args: Any, **kwargs: Any) -> NoReturn:
-        """Not supported.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(f"{name} is not supported: {WHY}")
-
-    refused.__name__ = refused.__qualname__ = name
-    return refused
-
-
-fp16_compress_hook, bf16_compress_hook, fp16_compress_wrapper, bf16_compress_wrapper = map(
-    _refused, ("fp16_compress_hook", "bf16_compress_hook", "fp16_compress_wrapper", "bf16_compress_wrapper")
+fp16_compress_hook, bf16_compress_hook, fp16_compress_wrapper, bf16_compress_wrapper = (
+    refused_function(f"torch.distributed.algorithms.ddp_comm_hooks.default_hooks.{name}", WHY)
+    for name in ("fp16_compress_hook", "bf16_compress_hook", "fp16_compress_wrapper", "bf16_compress_wrapper")
 )

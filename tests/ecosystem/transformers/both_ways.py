@@ -1,6 +1,6 @@
-"""Saves a tiny GPT-2 by `save_pretrained` and loads another by `from_pretrained`, for `test_libraries.py`.
+"""Saves a tiny GPT-2 by `save_pretrained` and loads another by `from_pretrained`.
 
-``library_files.py MINE OTHERS`` writes the folders MINE and MINE-shards, and prints, as JSON, the sums of the weights
+``both_ways.py MINE OTHERS`` writes the folders MINE and MINE-shards, and prints, as JSON, the sums of the weights
 that it loads from OTHERS and OTHERS-shards, and whether their tied weights are one tensor.
 """
 
@@ -8,9 +8,6 @@ import json
 import sys
 
 import torch
-from library_programs import torchvision_imports
-
-torchvision_imports()
 import transformers as hf
 
 mine, others = sys.argv[1:]

@@ -1,0 +1,4 @@
+"""``torch.cuda.streams``."""
+
+from . import Event as Event
+from . import Stream as Stream

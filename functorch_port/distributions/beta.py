@@ -1,0 +1,3 @@
+"""``torch.distributions.beta``."""
+
+from ._gamma import Beta as Beta

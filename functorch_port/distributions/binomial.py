@@ -1,0 +1,3 @@
+"""``torch.distributions.binomial``."""
+
+from ._counting import Binomial as Binomial

@@ -1,0 +1,3 @@
+"""``torch.distributions.cauchy``."""
+
+from ._continuous import Cauchy as Cauchy

@@ -1,0 +1,3 @@
+"""``torch.distributions.chi2``."""
+
+from ._gamma import Chi2 as Chi2

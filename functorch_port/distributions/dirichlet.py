@@ -1,0 +1,3 @@
+"""``torch.distributions.dirichlet``."""
+
+from ._gamma import Dirichlet as Dirichlet

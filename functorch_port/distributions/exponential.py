@@ -1,0 +1,3 @@
+"""``torch.distributions.exponential``."""
+
+from ._continuous import Exponential as Exponential

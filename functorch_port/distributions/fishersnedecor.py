@@ -1,0 +1,3 @@
+"""``torch.distributions.fishersnedecor``."""
+
+from ._gamma import FisherSnedecor as FisherSnedecor

@@ -1,0 +1,3 @@
+"""``torch.distributions.generalized_pareto``."""
+
+from ._continuous import GeneralizedPareto as GeneralizedPareto

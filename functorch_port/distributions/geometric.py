@@ -1,0 +1,3 @@
+"""``torch.distributions.geometric``."""
+
+from ._counting import Geometric as Geometric

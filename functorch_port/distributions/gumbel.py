@@ -1,0 +1,3 @@
+"""``torch.distributions.gumbel``."""
+
+from ._by_transform import Gumbel as Gumbel

@@ -1,0 +1,3 @@
+"""``torch.distributions.half_normal``."""
+
+from ._by_transform import HalfNormal as HalfNormal

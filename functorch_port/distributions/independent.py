@@ -1,0 +1,3 @@
+"""``torch.distributions.independent``."""
+
+from ._transformed import Independent as Independent

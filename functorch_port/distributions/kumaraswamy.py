@@ -1,0 +1,3 @@
+"""``torch.distributions.kumaraswamy``."""
+
+from ._by_transform import Kumaraswamy as Kumaraswamy

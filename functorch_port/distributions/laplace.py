@@ -1,0 +1,3 @@
+"""``torch.distributions.laplace``."""
+
+from ._continuous import Laplace as Laplace

@@ -1,0 +1,3 @@
+"""``torch.distributions.lkj_cholesky``."""
+
+from ._multivariate import LKJCholesky as LKJCholesky

@@ -1,0 +1,3 @@
+"""``torch.distributions.logistic_normal``."""
+
+from ._by_transform import LogisticNormal as LogisticNormal

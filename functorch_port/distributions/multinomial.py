@@ -1,0 +1,3 @@
+"""``torch.distributions.multinomial``."""
+
+from ._counting import Multinomial as Multinomial

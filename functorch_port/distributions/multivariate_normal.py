@@ -1,0 +1,3 @@
+"""``torch.distributions.multivariate_normal``."""
+
+from ._multivariate import MultivariateNormal as MultivariateNormal

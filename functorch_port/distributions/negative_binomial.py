@@ -1,0 +1,3 @@
+"""``torch.distributions.negative_binomial``."""
+
+from ._counting import NegativeBinomial as NegativeBinomial

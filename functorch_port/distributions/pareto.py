@@ -1,0 +1,3 @@
+"""``torch.distributions.pareto``."""
+
+from ._by_transform import Pareto as Pareto

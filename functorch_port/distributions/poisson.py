@@ -1,0 +1,3 @@
+"""``torch.distributions.poisson``."""
+
+from ._discrete import Poisson as Poisson

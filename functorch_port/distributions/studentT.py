@@ -1,0 +1,3 @@
+"""``torch.distributions.studentT``."""
+
+from ._gamma import StudentT as StudentT

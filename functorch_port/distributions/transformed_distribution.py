@@ -1,0 +1,3 @@
+"""``torch.distributions.transformed_distribution``."""
+
+from ._transformed import TransformedDistribution as TransformedDistribution

@@ -1,0 +1,3 @@
+"""``torch.distributions.weibull``."""
+
+from ._by_transform import Weibull as Weibull

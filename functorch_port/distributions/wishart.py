@@ -1,0 +1,3 @@
+"""``torch.distributions.wishart``."""
+
+from ._multivariate import Wishart as Wishart

@@ -1,0 +1,1 @@
+"""``torch.utils.data.datapipes.iter``: the names of data pipes, which are not here."""
