@@ -21,7 +21,7 @@ from .._base import device as devices
 from .._base import dtypes, inside
 from .._base.size import Size
 from . import overriding
-from . import untyped as _untyped  # noqa: F401  (methods of Storage)
+from . import cells as _cells  # noqa: F401  (methods of Storage)
 from .node import Hooks
 from .view import View
 
