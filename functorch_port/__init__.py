@@ -65,6 +65,7 @@ _SUBMODULES = [
     "_custom_ops",
     "_dynamo",
     "_higher_order_ops",
+    "_vmap_internals",
     "accelerator",
     "amp",
     "ao",

@@ -61,13 +61,17 @@ def _address(cell: Storage) -> int:
             return _start(shared)
     value = cell.look()
     if isinstance(value, jax.core.Tracer):
-        raise RuntimeError("Cannot access data pointer of a tensor while the function that uses it is being compiled")
+        raise RuntimeError(
+            "Cannot access data pointer of a tensor while the function that uses it is being compiled"
+        )
     if isinstance(value, jax.ShapeDtypeStruct):
         return 0
     if isinstance(value, jax.Array):
         where = from_jax(next(iter(value.sharding.device_set)))
         if len(value.sharding.device_set) > 1:
-            raise NotImplementedError("data_ptr() of a tensor on several devices: ask for that of a shard's copy")
+            raise NotImplementedError(
+                "data_ptr() of a tensor on several devices: ask for that of a shard's copy"
+            )
         if where.type == "cuda":
             return int(value.__cuda_array_interface__["data"][0])  # type: ignore[attr-defined]
         if where.type != "cpu":

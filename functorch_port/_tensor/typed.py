@@ -128,7 +128,9 @@ class TypedStorage(Bytes):
     # ------------------------------------------------------------- copies
 
     def _with(self, storage: UntypedStorage) -> TypedStorage:
-        return self if storage is self._untyped_storage else TypedStorage(wrap_storage=storage, dtype=self.dtype)
+        return (
+            self if storage is self._untyped_storage else TypedStorage(wrap_storage=storage, dtype=self.dtype)
+        )
 
     def clone(self) -> TypedStorage:
         """A copy."""
@@ -212,7 +214,9 @@ class _LegacyMeta(type):
 
 def _legacy(dtype: dtypes.dtype) -> Any:
     text = f"The old class of storages of {dtype!r}: `TypedStorage` replaces it."
-    return _LegacyMeta(f"{dtype.scalar_name}Storage", (), {"dtype": dtype, "__doc__": text, "__module__": "torch"})
+    return _LegacyMeta(
+        f"{dtype.scalar_name}Storage", (), {"dtype": dtype, "__doc__": text, "__module__": "torch"}
+    )
 
 
 #: the old classes by name

@@ -28,6 +28,7 @@ from .tensor import Tensor, attach
 
 __all__ = ["Bytes", "UntypedStorage"]
 
+
 class Bytes:
     """What storages share, counted in bytes or in elements: they have `untyped`, and a ``dtype`` for elements."""
 
@@ -169,7 +170,9 @@ class UntypedStorage(Bytes):
         if not shared:
             array = np.fromfile(filename, np.uint8, nbytes)
             if len(array) < nbytes:
-                raise RuntimeError(f"file {os.fspath(filename)!r} has {len(array)} bytes, fewer than {nbytes}")
+                raise RuntimeError(
+                    f"file {os.fspath(filename)!r} has {len(array)} bytes, fewer than {nbytes}"
+                )
             return UntypedStorage._of(Storage(_at(array)))
         with open(filename, "ab") as file:
             file.truncate(max(file.tell(), nbytes))
@@ -184,7 +187,13 @@ class UntypedStorage(Bytes):
 
     @classmethod
     def from_buffer(
-        cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, *, dtype: Any = None
+        cls,
+        buffer: Any,
+        byte_order: str | None = None,
+        count: int = -1,
+        offset: int = 0,
+        *,
+        dtype: Any = None,
     ) -> UntypedStorage:
         """A copy of the bytes of an object with Python's buffer protocol.
 

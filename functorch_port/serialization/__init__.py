@@ -26,7 +26,7 @@ from .._base.atomic import atomic
 from . import _unpickler as unpickler
 from ._container import Archive, Source, Writer, aligned
 from ._pickler import Pickler, bytes_of
-from ._tensors import SWAPPED, Tensors
+from ._tensors import SWAPPED, Tensors, text_of
 from ._unpickler import Safe, globals_in, safe_names, trusting
 
 __all__ = [
@@ -151,7 +151,7 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
         https://docs.pytorch.org/docs/stable/notes/serialization.html#torch.serialization.get_unsafe_globals_in_checkpoint
     """
     with _opened(f) as (file, name):
-        if _start(file) != _ZIP:
+        if not _is_zipfile(file):
             raise ValueError("Expected input to be a checkpoint returned by torch.save")
         archive = Archive(Source(file, name))
         if archive.has("constants.pkl"):
@@ -315,7 +315,7 @@ def load(
     module = (pickle_module or pickle) if trusted else None
     with _opened(f) as (file, name):
         reader = _Reader(name, map_location, module, torch_classes, options)
-        if _start(file) == _ZIP:
+        if _is_zipfile(file):
             if mmap and not isinstance(f, str | os.PathLike):
                 raise ValueError("f must be a file path in order to use the mmap argument")
             return reader.zip(Source(file, name), bool(mmap))
@@ -368,11 +368,12 @@ def _opened(f: Any) -> Iterator[tuple[IO[bytes], Any]]:
     yield f, getattr(f, "name", "the file")
 
 
-def _start(file: IO[bytes]) -> bytes:
+def _is_zipfile(file: IO[bytes]) -> bool:
+    """Whether the zip format begins at the file's position."""
     at = file.tell()
-    data = file.read(4)
+    data = file.read(len(_ZIP))
     file.seek(at)
-    return data
+    return data == _ZIP
 
 
 class _Reader:
@@ -475,6 +476,7 @@ class _Reader:
         following("its third pickle")
         out = following("its objects")
         keys = following("its list of storages")
+        keys = list(map(text_of, keys)) if type(keys) is list else keys  # bytes, if they are to stay so
         if type(keys) is not list or {*map(type, keys)} - {str} or sorted(keys) != sorted(tensors.keys()):
             raise RuntimeError(f"{self.name} lists other storages than its objects refer to; corrupt file?")
         for key in keys:

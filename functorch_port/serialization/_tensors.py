@@ -44,6 +44,7 @@ __all__ = [
     "owned",
     "placed",
     "tensor_at",
+    "text_of",
     "with_state",
 ]
 
@@ -151,12 +152,12 @@ class Tensors:
 
     def storage(self, pid: Any) -> Any:
         """The storage for a reference (persistent id) in the file."""
-        if type(pid) is not tuple or len(pid) not in (5, 6) or _text(pid[0]) != "storage":
+        if type(pid) is not tuple or len(pid) not in (5, 6) or text_of(pid[0]) != "storage":
             kind = type(pid[0] if type(pid) is tuple and pid else pid)
             raise UnpicklingError(f"Only persistent_load of storage is allowed, but got {kind}")
         if type(pid[1]) is str:
             return self._former(*pid[1:])
-        kind, key, location, count = pid[1], _text(pid[2]), _text(pid[3]), pid[4]
+        kind, key, location, count = pid[1], text_of(pid[2]), text_of(pid[3]), pid[4]
         if type(kind) is not StorageType or type(key) is not str or type(location) is not str:
             raise UnpicklingError("a reference to a storage has parts of the wrong type")
         if type(count) is not int or not 0 <= count < 1 << 60:
@@ -168,10 +169,14 @@ class Tensors:
 
     def _cell(self, key: str, kind: StorageType, count: int, location: str) -> _Cell:
         nbytes = count * (kind.dtype.itemsize if kind.dtype else 1)
-        cell = self.cells.get(key)
+        name: Any = key
+        cell = self.cells.get(name)
+        if cell is not None and not nbytes and kind.dtype not in (None, cell.dtype):
+            name = (key, kind.dtype)  # one that holds nothing may have several types
+            cell = self.cells.get(name)
         if cell is None:
             flat = jax.ShapeDtypeStruct((nbytes,), np.uint8) if self._meta else self._read(key, nbytes)
-            cell = self.cells[key] = _Cell(kind, flat, location, self._swapped)
+            cell = self.cells[name] = _Cell(kind, flat, location, self._swapped)
             self._of[id(cell.storage)] = cell, 0
         elif cell.nbytes != nbytes or (kind.dtype not in (None, cell.dtype)):
             raise UnpicklingError(f"storage {key} has two sizes or types")
@@ -389,7 +394,7 @@ class Tensors:
             return
         where: Any = cell.location
         if isinstance(self._map, str | bytes | device):
-            where = str(_text(self._map))
+            where = str(text_of(self._map))
         elif isinstance(self._map, dict):
             where = str(self._map.get(where, where))
         elif self._map is not None:
@@ -535,7 +540,7 @@ def _narrow(kind: np.dtype) -> np.dtype:
         return jax.dtypes.canonicalize_dtype(kind)
 
 
-def _text(value: Any) -> Any:
+def text_of(value: Any) -> Any:
     """A str, also of the bytes that Python 2 wrote for one."""
     if type(value) is bytes:
         try:
