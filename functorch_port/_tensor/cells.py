@@ -122,5 +122,5 @@ def device_of(sharding: Any) -> device:
     return _devices[sharding]
 
 
-Storage.nbytes = nbytes  # type: ignore[method-assign]
+Storage.nbytes = nbytes  # type: ignore[assignment]
 Storage.device = property(_device, doc="Where it is.")

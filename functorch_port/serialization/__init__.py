@@ -17,12 +17,14 @@ import re
 import struct
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import numpy as np
 
 from .._base.atomic import atomic
+from .._base.device import device
+from .._tensor.untyped import UntypedStorage
 from . import _unpickler as unpickler
 from ._container import Archive, Source, Writer, aligned
 from ._pickler import Pickler, bytes_of
@@ -45,6 +47,9 @@ __all__ = [
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
 DEFAULT_PROTOCOL = 2
+#: the types of `load`'s ``map_location`` and of files, for annotations
+MAP_LOCATION = Callable[[UntypedStorage, str], UntypedStorage] | device | str | dict[str, str] | None
+FILE_LIKE = str | os.PathLike[str] | IO[bytes]
 _FORMER, _FORMER_VERSION = "functorch_port/", 1
 _ZIP = b"PK\3\4"
 _SEEKABLE = (

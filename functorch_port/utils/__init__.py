@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from functorch_port._tensor.swapping import swap_tensors as swap_tensors
 from functorch_port.utils import checkpoint as checkpoint
 from functorch_port.utils import data as data
 
-__all__ = ["checkpoint", "data"]
+__all__ = ["checkpoint", "data", "swap_tensors"]
 
 if TYPE_CHECKING:
     from . import _foreach_utils as _foreach_utils
