@@ -102,7 +102,10 @@ class TypedStorage(Bytes):
         if dtype is None:
             return f"torch.{self.pickle_storage_type()}"
         named = CLASSES.get(dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
-        return self._as(getattr(named, "dtype", named))
+        kind = getattr(named, "dtype", named)
+        if not isinstance(kind, dtypes.dtype):
+            raise ValueError(f"TypedStorage.type: {dtype!r} is no storage class or dtype")
+        return self._as(kind)
 
     # ------------------------------------------------------------- writing
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 from compare import case, check_case, sample, to_ours
 
+import functorch_port as ft
+
 T = torch.tensor
 nan, inf = math.nan, math.inf
 X = sample(3, 4)
