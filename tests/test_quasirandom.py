@@ -61,7 +61,7 @@ def test_into_a_tensor() -> None:
     [
         lambda t: t.quasirandom.SobolEngine(0),
         lambda t: t.quasirandom.SobolEngine(21202),
-        lambda t: t.quasirandom.SobolEngine(2).draw(1, dtype=t.int64),
+        lambda t: t.quasirandom.SobolEngine(2).draw(2, dtype=t.int64),
         lambda t: t.quasirandom.SobolEngine(2).fast_forward(1).draw_base2(2),
     ],
 )

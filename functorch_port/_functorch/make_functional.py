@@ -130,6 +130,4 @@ def combine_state_for_ensemble(models: Sequence[nn.Module]) -> tuple[FunctionalM
         tuple([torch.stack(tensors).detach() for tensors in zip(*group)])
         for group in ([m[1] for m in made], [m[2] for m in made])
     )
-    for stacked, first in zip(params, made[0][1]):
-        stacked.requires_grad_(first.requires_grad)
     return made[0][0], params, buffers
