@@ -203,11 +203,13 @@ class _Server:
     def status(self, pid: int, timeout: float | None = None) -> int | None:
         """How a worker has ended, which is waited for; None if it has not after ``timeout`` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
+        told = select.poll()
         with self._lock:
             try:
+                told.register(self.socket, select.POLLIN)
                 while pid not in self._ended:
-                    left = None if end is None else max(0.0, end - time.monotonic())
-                    if not select.select([self.socket], [], [], left)[0]:
+                    left = None if end is None else 1e3 * max(0.0, end - time.monotonic())
+                    if not told.poll(left):
                         return None
                     self._answer(lambda told: True)
             except (OSError, EOFError, ValueError):  # the server has ended
