@@ -146,7 +146,7 @@ def _in_torch(library: str, case: Case, backward: bool) -> Contestant:
 
     def waited() -> None:
         for tensor in call():
-            value = tensor.untyped_storage().look()
+            value = tensor._storage.look()
             if not isinstance(value, on_host):  # where it is done
                 value.block_until_ready()
 

@@ -79,7 +79,7 @@ def set_up_job(job: Any, who: str) -> tuple[Any, dict[str, Any]]:
 
     def wait(tensors: Iterable[Any]) -> None:
         """Wherever they are: nothing is moved."""
-        jax.block_until_ready([t.untyped_storage().look() for t in tensors])
+        jax.block_until_ready([t._storage.look() for t in tensors])
 
     learned = [t for m in made.modules for t in (*m.parameters(), *m.buffers())]
     return made, {"train": lambda loss: wait([loss, *learned]), "infer": lambda result: wait([result])}

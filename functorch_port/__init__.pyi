@@ -11,9 +11,14 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from . import _C as _C
+from . import __config__ as __config__
 from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
+from . import _functorch as _functorch
 from . import _higher_order_ops as _higher_order_ops
+from . import _inductor as _inductor
+from . import _utils as _utils
+from . import _vmap_internals as _vmap_internals
 from . import accelerator as accelerator
 from . import amp as amp
 from . import ao as ao
@@ -28,6 +33,8 @@ from . import export as export
 from . import fft as fft
 from . import flax as flax
 from . import func as func
+from . import functorch as functorch
+from . import futures as futures
 from . import fx as fx
 from . import hub as hub
 from . import interchange as interchange
@@ -36,13 +43,16 @@ from . import library as library
 from . import linalg as linalg
 from . import masked as masked
 from . import mps as mps
+from . import mtia as mtia
 from . import multiprocessing as multiprocessing
+from . import nested as nested
 from . import nn as nn
 from . import onnx as onnx
 from . import ops as ops
 from . import optim as optim
 from . import overrides as overrides
 from . import profiler as profiler
+from . import quasirandom as quasirandom
 from . import random as random
 from . import return_types as return_types
 from . import safetensors as safetensors
@@ -50,6 +60,7 @@ from . import serialization as serialization
 from . import signal as signal
 from . import sparse as sparse
 from . import special as special
+from . import storage as storage
 from . import testing as testing
 from . import torch_version as torch_version
 from . import types as types
@@ -73,12 +84,17 @@ from ._base.dtypes import set_default_dtype as set_default_dtype
 from ._base.layout import channels_last as channels_last
 from ._base.layout import channels_last_3d as channels_last_3d
 from ._base.layout import contiguous_format as contiguous_format
+from ._base.layout import jagged as jagged
 from ._base.layout import layout as _layout
 from ._base.layout import layout as layout
 from ._base.layout import memory_format as _memory_format
 from ._base.layout import memory_format as memory_format
 from ._base.layout import preserve_format as preserve_format
+from ._base.layout import sparse_bsc as sparse_bsc
+from ._base.layout import sparse_bsr as sparse_bsr
 from ._base.layout import sparse_coo as sparse_coo
+from ._base.layout import sparse_csc as sparse_csc
+from ._base.layout import sparse_csr as sparse_csr
 from ._base.layout import strided as strided
 from ._base.memory import OutOfMemoryError as OutOfMemoryError
 from ._base.promotion import can_cast as can_cast
@@ -88,8 +104,6 @@ from ._checks import AcceleratorError as AcceleratorError
 from ._checks import SymBool as SymBool
 from ._checks import SymFloat as SymFloat
 from ._checks import SymInt as SymInt
-from ._checks import TypedStorage as TypedStorage
-from ._checks import UntypedStorage as UntypedStorage
 from ._checks import _assert as _assert
 from ._checks import _assert_async as _assert_async
 from ._checks import _check as _check
@@ -116,6 +130,11 @@ from ._checks import sym_int as sym_int
 from ._checks import sym_max as sym_max
 from ._checks import sym_min as sym_min
 from ._checks import sym_not as sym_not
+from ._native import _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr
+from ._native import _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo
+from ._native import _segment_reduce as _segment_reduce
+from ._native import _shape_as_tensor as _shape_as_tensor
+from ._native import _softmax_backward_data as _softmax_backward_data
 from ._native import adaptive_max_pool1d as adaptive_max_pool1d
 from ._native import alpha_dropout as alpha_dropout
 from ._native import alpha_dropout_ as alpha_dropout_
@@ -158,6 +177,8 @@ from ._run.sparse import sparse_coo_tensor as sparse_coo_tensor
 from ._run.sparse import sparse_csc_tensor as sparse_csc_tensor
 from ._run.sparse import sparse_csr_tensor as sparse_csr_tensor
 from ._run.sparse import sspaddmm as sspaddmm
+from ._streams import Event as Event
+from ._streams import Stream as Stream
 from ._stubs import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from ._stubs import get_deterministic_debug_mode as get_deterministic_debug_mode
 from ._stubs import get_num_interop_threads as get_num_interop_threads
@@ -197,6 +218,9 @@ from .compiler import functionalize as functionalize
 from .func import cond as cond
 from .func import vmap as vmap
 from .func import while_loop as while_loop
+from .futures import Future as Future
+from .jit import ScriptFunction as ScriptFunction
+from .jit import ScriptModule as ScriptModule
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed
 from .random import manual_seed as manual_seed
@@ -204,6 +228,21 @@ from .random import seed as seed
 from .random import set_rng_state as set_rng_state
 from .serialization import load as load
 from .serialization import save as save
+from .serialization._files import PyTorchFileReader as PyTorchFileReader
+from .storage import BFloat16Storage as BFloat16Storage
+from .storage import BoolStorage as BoolStorage
+from .storage import ByteStorage as ByteStorage
+from .storage import CharStorage as CharStorage
+from .storage import ComplexDoubleStorage as ComplexDoubleStorage
+from .storage import ComplexFloatStorage as ComplexFloatStorage
+from .storage import DoubleStorage as DoubleStorage
+from .storage import FloatStorage as FloatStorage
+from .storage import HalfStorage as HalfStorage
+from .storage import IntStorage as IntStorage
+from .storage import LongStorage as LongStorage
+from .storage import ShortStorage as ShortStorage
+from .storage import TypedStorage as TypedStorage
+from .storage import UntypedStorage as UntypedStorage
 from .version import __version__ as __version__
 
 _Device: TypeAlias = _device | _str | _int | None
@@ -211,9 +250,15 @@ _Number: TypeAlias = _complex | np.number[Any] | np.bool
 _Sizes: TypeAlias = _int | Sequence[_int]
 
 bfloat16: _dtype
+bits16: _dtype
+bits1x8: _dtype
+bits2x4: _dtype
+bits4x2: _dtype
+bits8: _dtype
 bool: _dtype
 cdouble: _dtype
 cfloat: _dtype
+chalf: _dtype
 
 class BFloat16Tensor(Tensor): ...
 class BoolTensor(Tensor): ...
@@ -227,25 +272,49 @@ class LongTensor(Tensor): ...
 class ShortTensor(Tensor): ...
 
 complex128: _dtype
+complex32: _dtype
 complex64: _dtype
 double: _dtype
 float16: _dtype
 float32: _dtype
+float4_e2m1fn_x2: _dtype
 float64: _dtype
 float8_e4m3fn: _dtype
+float8_e4m3fnuz: _dtype
 float8_e5m2: _dtype
+float8_e5m2fnuz: _dtype
+float8_e8m0fnu: _dtype
 float: _dtype
 half: _dtype
 int16: _dtype
+int1: _dtype
+int2: _dtype
 int32: _dtype
+int3: _dtype
+int4: _dtype
+int5: _dtype
 int64: _dtype
+int6: _dtype
+int7: _dtype
 int8: _dtype
 int: _dtype
 long: _dtype
+qint32: _dtype
+qint8: _dtype
+quint2x4: _dtype
+quint4x2: _dtype
+quint8: _dtype
 short: _dtype
 uint16: _dtype
+uint1: _dtype
+uint2: _dtype
 uint32: _dtype
+uint3: _dtype
+uint4: _dtype
+uint5: _dtype
 uint64: _dtype
+uint6: _dtype
+uint7: _dtype
 uint8: _dtype
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:

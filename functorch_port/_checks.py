@@ -13,25 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._array.refusal import refuse
-from ._array.storage import Storage
 from ._base import dtypes
 from ._base.device import device as Device
 from ._base.memory import OutOfMemoryError
 from ._tensor.anomaly import set_detect_anomaly
 from ._tensor.creation import from_numpy
 from ._tensor.tensor import Tensor, wrap
-from ._tensor.typed import TypedStorage
 
 __all__ = [
-    "OutOfMemoryError", "AcceleratorError", "SymBool", "SymFloat", "SymInt", "UntypedStorage", "TypedStorage",
-    "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
-    "_check_tensor_all", "_check_type", "_check_value", "_check_with", "compiled_with_cxx11_abi", "e", "frombuffer",
-    "get_device", "get_device_module", "inf", "is_distributed", "nan", "newaxis", "pi", "set_anomaly_enabled",
-    "sym_float", "sym_int", "sym_max", "sym_min", "sym_not",
+    "OutOfMemoryError", "AcceleratorError", "SymBool", "SymFloat", "SymInt", "_assert", "_assert_async", "_check",
+    "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_type", "_check_value",
+    "_check_with", "compiled_with_cxx11_abi", "e", "frombuffer", "get_device", "get_device_module", "inf",
+    "is_distributed", "nan", "newaxis", "pi", "set_anomaly_enabled", "sym_float", "sym_int", "sym_max", "sym_min",
+    "sym_not",
 ]  # fmt: skip
 
 e, pi, inf, nan, newaxis = math.e, math.pi, math.inf, math.nan, None
-UntypedStorage = Storage
 
 
 class AcceleratorError(RuntimeError):

@@ -35,7 +35,9 @@ __all__ = ["install", "run"]
 
 _OURS = "functorch_port"
 #: what scripts import, and what they get; the inner package comes first
-ROOTS = {"torchvision": f"{_OURS}.vision", "torchviz": f"{_OURS}.viz", "torch": _OURS}
+ROOTS = {
+    "torchvision": f"{_OURS}.vision", "torchviz": f"{_OURS}.viz", "functorch": f"{_OURS}.functorch", "torch": _OURS
+}  # fmt: skip
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
 

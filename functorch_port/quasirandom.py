@@ -1,13 +1,7 @@
-"""``torch.quasirandom``: points that fill a cube evenly.
-
-Reference: https://docs.pytorch.org/docs/stable/generated/torch.quasirandom.SobolEngine.html
-"""
+"""``torch.quasirandom``: Sobol sequences."""
 
 from __future__ import annotations
 
-import functools
-import importlib.resources
-import io
 from typing import Any
 
 import numpy as np
@@ -20,42 +14,14 @@ from ._tensor.tensor import Tensor
 
 __all__ = ["SobolEngine"]
 
-_BITS = 30
-
-
-@functools.lru_cache(maxsize=1)
-def _table() -> tuple[np.ndarray, np.ndarray]:
-    """The primitive polynomials of Joe and Kuo (2008), and the first direction numbers; scipy ships them."""
-    file = importlib.resources.files("scipy.stats").joinpath("_sobol_direction_numbers.npz")
-    with np.load(io.BytesIO(file.read_bytes())) as found:
-        return found["poly"], found["vinit"]
-
-
-def _directions(dimension: int) -> np.ndarray:
-    """The direction numbers, (dimension, 30), as 30-bit integers."""
-    polynomials, first = _table()
-    found = np.ones((dimension, _BITS), np.int64)
-    for row in range(1, dimension):
-        polynomial = int(polynomials[row])
-        degree = polynomial.bit_length() - 1
-        numbers = [int(v) for v in first[row][:degree]]
-        for k in range(degree, _BITS):
-            new = numbers[k - degree]
-            for i in range(degree):
-                if polynomial >> (degree - 1 - i) & 1:
-                    new ^= numbers[k - i - 1] << (i + 1)
-            numbers.append(new)
-        found[row] = numbers[:_BITS]
-    return found << np.arange(_BITS - 1, -1, -1)
-
 
 class SobolEngine:
-    """Sobol' sequences: points of the unit cube that fill it more evenly than random ones.
+    """Points of a Sobol sequence in the unit cube, PyTorch's to the last bit.
 
     Args:
-        dimension: of the cube, at most 21,201.
-        scramble: whether to scramble the points at random (Owen's way), and shift them.
-        seed: of the scrambling; by default the default generator draws.
+        dimension: of the points, up to 21,201.
+        scramble: whether to scramble them (by random triangular matrices and a random shift), which keeps them even.
+        seed: of the scrambling; default: it is drawn from the default generator.
 
     Raises:
         ValueError: the dimension is out of range.
@@ -70,84 +36,123 @@ class SobolEngine:
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.quasirandom.SobolEngine.html
     """
 
-    MAXBIT = _BITS
+    MAXBIT = 30
     MAXDIM = 21201
 
     def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
-        if dimension > self.MAXDIM or dimension < 1:
+        if not 1 <= dimension <= self.MAXDIM:
             raise ValueError(f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}]")
-        self.seed, self.scramble, self.dimension = seed, scramble, dimension
-        self._state = _directions(dimension)
+        self.dimension, self.scramble, self.seed = dimension, scramble, seed
+        self._directions = _directions(dimension, self.MAXBIT)
         self._shift = np.zeros(dimension, np.int64)
         if scramble:
             self._scramble()
-        self.num_generated = 0
-        self._quasi = self._shift.copy()
+        self.reset()
 
     def _scramble(self) -> None:
+        randint = function("randint")
         generator = None if self.seed is None else Generator().manual_seed(self.seed)
-        draws = function("randint")(2, (self.dimension, _BITS), generator=generator).numpy()
-        self._shift = draws.astype(np.int64) @ (1 << np.arange(_BITS))
-        lower = function("randint")(2, (self.dimension, _BITS, _BITS), generator=generator).numpy()
-        lower = np.tril(lower.astype(np.int64), -1) + np.eye(_BITS, dtype=np.int64)
-        places = np.arange(_BITS - 1, -1, -1)
-        bits = self._state[:, None, :] >> places[:, None] & 1  # (dimension, bit from the highest, number)
-        mixed = (lower @ bits) & 1
-        self._state = (mixed << places[:, None]).sum(1)
+        n, bits = self.dimension, np.arange(self.MAXBIT)
+        shift = randint(2, (n, self.MAXBIT), generator=generator).numpy(force=True)
+        self._shift = (shift << bits).sum(1)
+        drawn = randint(2, (n, self.MAXBIT, self.MAXBIT), generator=generator).numpy(force=True)
+        lower = np.tril(drawn, -1) + np.eye(self.MAXBIT, dtype=np.int64)
+        places = bits[::-1]  # the highest bit first
+        rows = (lower << places).sum(2)  # each row as one number
+        met = rows[:, None, :] & self._directions[:, :, None]
+        self._directions = ((np.bitwise_count(met) & 1).astype(np.int64) << places).sum(2)
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next ``n`` points, (n, dimension), in [0, 1).
+        """The next points.
 
         Args:
             n: how many.
-            out: a tensor to write them to.
-            dtype: of the result; by default the default dtype.
+            out: a tensor to put them into.
+            dtype: float32 or float64; default: `get_default_dtype`.
+
+        Returns:
+            (n, dimension), in [0, 1).
         """
-        kind = dtypes.get_default_dtype() if dtype is None else dtype
-        made = from_numpy(self._walk(n)).to(kind) * 2.0**-_BITS
-        return made if out is None else out.resize_as_(made).copy_(made)
+        kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype, "draw")
+        if kind not in (dtypes.float32, dtypes.float64):
+            raise NotImplementedError(f"\"_sobol_engine_draw\" not implemented for '{kind.scalar_name}'")
+        if n < 0 or n == self.num_generated == 0:
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {n or -1}: [{n or -1}, {self.dimension}]"
+            )
+        points = self._next(n)
+        made = from_numpy(points.astype(kind.np) * kind.np.type(2.0**-self.MAXBIT))
+        if out is None:
+            return made
+        return out.resize_as_(made).copy_(made)  # type: ignore[no-any-return]
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next ``2 ** m`` points; in all there must be a power of two of them.
+        """The next ``2**m`` points, as `draw`, if the number of all points is a power of two then.
 
         Raises:
-            ValueError: there would not be.
+            ValueError: it is not.
         """
         n = 2**m
         total = self.num_generated + n
-        if not (total & (total - 1) == 0):
+        if total & (total - 1):
             raise ValueError(
-                f"The balance properties of Sobol' points require n to be a power of 2. {self.num_generated} points "
-                f"have been previously generated, then: n={self.num_generated}+2**{m}={total}. If you still want to do "
-                "this, please use 'SobolEngine.draw()' instead."
+                "The balance properties of Sobol' points require n to be a power of 2. "
+                f"{self.num_generated} points have been previously generated, then: n={self.num_generated}+2**{m}="
+                f"{total}. If you still want to do this, please use 'SobolEngine.draw()' instead."
             )
-        return self.draw(n=n, out=out, dtype=dtype)
-
-    def _walk(self, n: int) -> np.ndarray:
-        """The next ``n`` points in the order of Gray codes, as 30-bit integers; what comes after them is kept."""
-        numbers = self.num_generated + np.arange(n)
-        places = np.log2(~numbers & (numbers + 1)).astype(np.int64)
-        walked = np.bitwise_xor.accumulate(np.concatenate([self._quasi[None], self._state[:, places].T]))
-        self._quasi = walked[-1]
-        self.num_generated += n
-        return walked[:-1]
+        return self.draw(n, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Begin again."""
-        self._quasi = self._shift.copy()
-        self.num_generated = 0
+        """Start again."""
+        self._last, self.num_generated = self._shift, 0
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Pass over ``n`` points.
-
-        Args:
-            n: how many.
-        """
-        self._walk(n)
+        """Leave out the next ``n`` points."""
+        # the points follow the Gray code of their numbers, so that any one is found at once
+        before, number = self.num_generated, max(self.num_generated + n - 1, 0)
+        codes = [k ^ (k >> 1) for k in (max(before - 1, 0), number)]
+        changed = [j for j in range(self.MAXBIT) if (codes[0] ^ codes[1]) >> j & 1]
+        self._last = self._last ^ np.bitwise_xor.reduce(self._directions[:, changed], 1)
+        self.num_generated = before + n
         return self
 
+    def _next(self, n: int) -> np.ndarray:
+        """The next points as integers (n, dimension)."""
+        first = self.num_generated
+        steps = np.arange(max(first, 1), first + n)
+        lowest = [(int(k) & -int(k)).bit_length() - 1 for k in steps]  # of which bit the Gray code changes
+        points = np.concatenate([self._last[None], self._directions[:, lowest].T])
+        points = np.bitwise_xor.accumulate(points, 0)
+        self._last, self.num_generated = points[-1], first + n
+        return points[len(points) - n :]
+
     def __repr__(self) -> str:
-        scrambled = ", scramble=True" if self.scramble else ""
-        seed = "" if self.seed is None else f", seed={self.seed}"
-        return f"SobolEngine(dimension={self.dimension}{scrambled}{seed})"
+        text = f"dimension={self.dimension}"
+        text += ", scramble=True" if self.scramble else ""
+        text += f", seed={self.seed}" if self.seed is not None else ""
+        return f"{type(self).__name__}({text})"
+
+    # ------------------------------------------------------- as PyTorch shows it
+
+    @property
+    def sobolstate(self) -> Tensor:
+        """The direction numbers, (dimension, 30)."""
+        return from_numpy(self._directions.copy())
+
+    @property
+    def shift(self) -> Tensor:
+        """What all points are shifted by, (dimension,)."""
+        return from_numpy(self._shift.copy())
+
+    @property
+    def quasi(self) -> Tensor:
+        """The last point, as integers, (dimension,)."""
+        return from_numpy(self._last.copy())
+
+
+def _directions(dimension: int, bits: int) -> np.ndarray:
+    """The direction numbers of Joe and Kuo (2008), which scipy has, too."""
+    from scipy.stats import qmc
+
+    return qmc.Sobol(dimension, scramble=False, bits=bits)._sv.astype(np.int64)  # type: ignore[no-any-return]

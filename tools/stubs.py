@@ -64,7 +64,7 @@ WORDS = {
     "tuple[int, ...]": "_Sizes", "int": "_int", "float": "_float", "bool": "_bool", "complex": "_complex",
     "str": "_str", "type": "_type", "DType": "_dtype", "dtypes.dtype": "_dtype", "dtype": "_dtype",
     "devices.device": "_device", "device": "_device", "np.ndarray": "np.ndarray[Any, Any]", "jax.Array": "Any",
-    "Storage": "Any", "SparseTensor": "Tensor", "_Size": "Sequence[_int] | None",
+    "Storage": "Any", "UntypedStorage": "Any", "SparseTensor": "Tensor", "_Size": "Sequence[_int] | None",
 }  # fmt: skip
 WORD = re.compile(
     "|".join(rf"(?<![\w.]){re.escape(w)}(?![\w.])" for w in sorted(WORDS, key=len, reverse=True))
@@ -456,7 +456,7 @@ def package_stub() -> str:
     here |= {n: f"from ._base.layout import {n} as {n}" for n in layout.__all__}
     here |= {n: f"from .{home} import {n} as {n}" for n, home in torch._LAZY.items()}
     here |= {n: f"from . import {n} as {n}" for n in ("ops", *torch._SUBMODULES)}
-    here |= {n: f"{n}: _dtype" for n in dtypes.NAMES}
+    here |= {n: f"{n}: _dtype" for n in (*dtypes.NAMES, *dtypes.ABSENT)}
     here |= {n: f"class {n}(Tensor): ..." for n in CLASSES}
     public = [n for n, v in vars(torch).items() if not n.startswith("_") and isinstance(v, FunctionType)]
     functions = [definition(n, vars(torch)[n], "torch") for n in sorted(public) if n not in here]

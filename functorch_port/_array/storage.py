@@ -32,10 +32,8 @@ class Storage:
     """
 
     __slots__ = ("__weakref__", "apart", "form", "held", "version")
-    # what `_tensor` installs: PyTorch's UntypedStorage
-    data_ptr: Callable[[], int]
+    # what `_tensor` installs
     nbytes: Callable[[], int]
-    tolist: Callable[[], list[int]]
     device: Any
 
     def __init__(self, value: Any) -> None:

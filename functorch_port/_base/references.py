@@ -11,6 +11,8 @@ which the library does not support. What asks, and what a wrong answer does:
   Too low: who asks gets PyTorch's error about values that were freed.
 - `_cpu.shared` (`counts`): memory that no numpy array shares any more is an ordinary value again. Too high: reading it
   compares bytes, as before. Too low: what numpy writes later is not seen.
+- `_tensor.cells` (`are_alone`): a tensor whose memory nobody else has may tell its address. Too high: it is copied
+  first. Too low: two tensors tell the same address.
 - `_trace.slots`, `_trace.places` (`others`, `owners`): after a trace, containers that hold tensors which it made. Too
   high: a search through all objects finds nothing. Too low: a container keeps the tensor of the first call.
 - `_base.alive` (`instances`): objects of a class that has no list of them. Nothing is counted.

@@ -14,6 +14,7 @@ from ..compiler import disable as disable
 from ..compiler import is_compiling as is_compiling
 from ..compiler import reset as reset
 from ..nn._compiled import OptimizedModule as OptimizedModule
+from . import utils as utils
 
 __all__ = [
     "OptimizedModule", "allow_in_graph", "config", "disable", "disallow_in_graph", "graph_break", "is_compiling",

@@ -1,3 +1,3 @@
 """The handle on a Storage (`tensor.Tensor`): views, strides, histories, creation, printing."""
 
-from . import attributes, copying, gradients, interop, subclass, typed  # methods of Tensor
+from . import attributes, copying, gradients, interop, subclass, typed, untyped  # methods of Tensor

@@ -7,9 +7,9 @@ from typing import Any
 
 from .._array.offloaded import is_on_hosts
 from .._array.placed import sharding_of
-from .._array.storage import Storage
 from .._base.layout import channels_last, channels_last_3d, is_in_format, strided
 from .._base.strides import contiguous
+from .cells import address
 from .tensor import Tensor, attach
 
 __all__: list[str] = []
@@ -117,8 +117,19 @@ def _is_look_of(self: Tensor, other: Any) -> bool:
 
 
 def data_ptr(self: Tensor) -> int:
-    """An address-like number: equal for tensors that start at the same element of one Storage."""
-    return self._storage.data_ptr() + self.storage_offset() * self.itemsize
+    """The address of the first element; 0 if there is none.
+
+    It is equal for tensors that start at the same element of one storage, and holds until one of them is written to: a
+    write gives the storage another piece of memory.
+
+    Raises:
+        RuntimeError: a function is being compiled, so that the value has no place yet.
+        NotImplementedError: the tensor is on several devices, or on one whose memory has no addresses here.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.data_ptr.html
+    """
+    start = address(self._storage) if self.numel() else 0
+    return start and start + self.storage_offset() * self.itemsize
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
@@ -129,11 +140,6 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
         and self._layout() == tensor._layout()
         and self._turned() == tensor._turned()
     )
-
-
-def untyped_storage(self: Tensor) -> Storage:
-    """The `Storage` that holds the value."""
-    return self._storage
 
 
 def _is_view(self: Tensor) -> bool:
@@ -165,7 +171,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 attach(
     element_size, get_device, is_floating_point, is_complex, is_signed, _layout, _turned, _strides, stride,
-    storage_offset, is_contiguous, _overlaps, _is_look_of, data_ptr, is_set_to, untyped_storage, _is_view, is_shared,
+    storage_offset, is_contiguous, _overlaps, _is_look_of, data_ptr, is_set_to, _is_view, is_shared,
     is_pinned, share_memory_, pin_memory,
     itemsize=property(_itemsize), nbytes=property(_nbytes), is_cuda=property(_is_cuda), is_cpu=property(_is_cpu),
     is_meta=property(_is_meta), layout=property(_strided_layout),

@@ -258,6 +258,24 @@ class EndedView(Node):
     apply_recorded = apply
 
 
+class NoDerivative(Node):
+    """The history of a result that has no derivative: a backward pass that comes here is an error."""
+
+    __slots__ = ("_name", "_operation")
+
+    def __init__(self, edge: Edge, name: str, operation: str) -> None:
+        super().__init__((edge,))
+        self._name, self._operation = name, operation
+
+    def name(self) -> str:
+        return self._name
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        raise NotImplementedError(f"the derivative for '{self._operation}' is not implemented.")
+
+    apply_recorded = apply
+
+
 class AccumulateGrad(Node):
     """The end of the tape: adds what arrives to ``variable.grad``."""
 

@@ -20,8 +20,8 @@ from .._array.value import HOST, LAZY, OTHERS
 from .._base import device as devices
 from .._base import dtypes, inside
 from .._base.size import Size
+from . import cells as _cells  # noqa: F401  (methods of Storage)
 from . import overriding
-from . import untyped as _untyped  # noqa: F401  (methods of Storage)
 from .node import Hooks
 from .view import View
 

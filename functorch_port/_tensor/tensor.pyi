@@ -607,7 +607,7 @@ class Tensor:
     @data.setter
     def data(self, value: Any) -> None: ...
     def data_ptr(self) -> _int:
-        """An address-like number: equal for tensors that start at the same element of one Storage."""
+        """The address of the first element; 0 if there is none."""
 
     def deg2rad(self) -> Tensor:
         """Convert degrees to radians."""
@@ -1998,7 +1998,7 @@ class Tensor:
         """The Fourier transforms of a signal's windowed frames, one per column."""
 
     def storage(self) -> Any:
-        """The `Storage` as a `TypedStorage`, which counts elements of the tensor's dtype."""
+        """The memory as a `TypedStorage`, which counts elements of the tensor's dtype."""
 
     def storage_offset(self) -> _int:
         """Position of the first element in the Storage."""
@@ -2233,7 +2233,7 @@ class Tensor:
     @overload
     def unsqueeze_(self, *, axis: _int) -> Self: ...
     def untyped_storage(self) -> Any:
-        """The `Storage` that holds the value."""
+        """The memory that holds the value, as bytes. It is the same object as long as somebody holds it."""
 
     def values(self) -> Any: ...
     @overload

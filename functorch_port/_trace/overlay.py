@@ -25,9 +25,9 @@ from .._array.sizes import Symbols
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
 from .._base import inside
+from .._tensor.cells import device_of
 from .._tensor.node import Node
 from .._tensor.tensor import Tensor
-from .._tensor.untyped import device_of
 from .names import variable_of
 from .pending import Pending
 from .slots import Slot, find

@@ -10,9 +10,11 @@ import jax
 from .._array import placed, tracing
 from .._array.value import HOST
 from .._base import scopes
+from .._base.layout import memory_order
 from .._base.quiet import quietly
 from .._run import crossing
 from .._tensor.tensor import Tensor, wrap
+from .._tensor.view import is_dense, laid
 
 __all__ = ["accumulate", "array_of", "check_shapes", "summed", "tensor_of"]
 
@@ -77,7 +79,9 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         value = _as_placed(variable, value)
     if old is None:
         new = tensor_of(value)
-        variable._set_grad(new if create_graph else new.detach())
+        if not create_graph:
+            new = new.detach() if variable._view is None or new.is_sparse else _laid_as(variable, new)
+        variable._set_grad(new)
     elif create_graph:
         variable._set_grad(summed(old, value))
     elif old.is_sparse:  # stays the same tensor unless it becomes dense
@@ -87,6 +91,14 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         old._set_value((old.detach() + value)._value)
     else:
         old._set_value(summed(old._look(), array_of(value)))
+
+
+def _laid_as(variable: Tensor, value: Tensor) -> Tensor:
+    """A gradient that lies in memory as its tensor does, if that fills a block of it."""
+    order = memory_order(variable)
+    if order is None or not is_dense(variable.shape, variable._strides()):
+        return value.detach()
+    return laid(wrap(value._look()), order)  # type: ignore[no-any-return]
 
 
 def _arriving(across: Any, variable: Tensor, old: Any, value: Any, create_graph: bool) -> Any:

@@ -182,7 +182,7 @@ def _look(tensor: Tensor) -> Any:
     """A key that is equal for tensors that are the same view of the same storage."""
     if tensor.is_sparse:
         return id(tensor)
-    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
+    return id(tensor._storage), tensor._layout(), tensor.dtype, tuple(tensor.shape)
 
 
 # -------------------------------------------------------------------- converting

@@ -24,7 +24,9 @@ from .._tensor import anomaly, creation, grad_mode
 from .._tensor.creation import _shape
 from .._tensor.errors import C_NAMES
 from .._tensor.node import Edge, Node
-from .._tensor.tensor import Tensor, bare, wrap
+from .._tensor.tensor import Tensor, wrap
+from .._tensor.typed import elements
+from .._tensor.untyped import Bytes
 from .._tensor.view import laid
 from ._common import broadcast_shapes, wide
 
@@ -384,16 +386,14 @@ def set_(
 
 def _elements(source: Any, like: Tensor) -> Any:
     """A vector of all elements of a Storage, which it shares."""
-    made: Any = bare(Tensor)
-    made._storage = (
-        source._storage if isinstance(source, Tensor) else getattr(source, "_untyped_storage", source)
-    )
-    if not isinstance(made._storage, storage.Storage):
+    if isinstance(source, Tensor):
+        return elements(source.untyped_storage(), source.dtype)
+    if not isinstance(source, Bytes):
         raise TypeError(
             f"set_() received an invalid combination of arguments - got ({type(source).__name__}), but expected a "
             "Tensor or a Storage, and then storage_offset, size and stride"
         )
-    return made.reshape(-1).view(like.dtype if made._storage is source else source.dtype)
+    return elements(source.untyped(), getattr(source, "dtype", like.dtype))
 
 
 def _other_type(self: Tensor, source: Any) -> str:

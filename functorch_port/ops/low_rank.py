@@ -106,6 +106,7 @@ def lobpcg(
     linalg = bind.namespaces["linalg"]
     eigh, solve = linalg["eigh"], linalg["solve_triangular"]
     matrix: Any = A.to_dense()  # type: ignore[attr-defined]
+    matrix = (matrix + matrix.mH) / 2  # `eigh` reads one half, but both have gradients
     if B is None:
         values, vectors = eigh(matrix)
     else:

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage, tracing
+from .._array import tracing
 from .._base import dtypes
 from .._base.promotion import result_dtype
 from .._base.size import Size
@@ -19,6 +19,7 @@ from .._tensor import anomaly
 from .._tensor.subclass import NO_SUBCLASS
 from .._tensor.tensor import Tensor
 from .._tensor.typed import TypedStorage
+from .._tensor.untyped import UntypedStorage
 
 __all__: list[str] = []
 
@@ -38,7 +39,7 @@ def is_tensor(obj: Any) -> bool:
 @composite(where="torch")
 def is_storage(obj: Any) -> bool:
     """Whether ``obj`` is a Storage."""
-    return isinstance(obj, storage.Storage | TypedStorage)
+    return isinstance(obj, UntypedStorage | TypedStorage)
 
 
 @composite(where="torch")

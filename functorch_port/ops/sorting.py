@@ -16,7 +16,10 @@ from .._base import dtypes, lowering
 from .._base.layout import first_order
 from .._base.promotion import promote
 from .._run import bind
+from .._run.opnode import edge_of
 from .._run.registry import Array, TensorOnly, composite, op
+from .._tensor import grad_mode
+from .._tensor.node import NoDerivative
 from .._tensor.tensor import Tensor
 from ._common import (
     INT64,
@@ -245,8 +248,12 @@ def _unique_consecutive(input: TensorOnly, dim: int | None = None):
     return _on_device(values, inverse.reshape(x.shape) if dim is None else inverse, np.bincount(inverse))
 
 
-def _asked(found: tuple[Tensor, ...], return_inverse: bool, return_counts: bool) -> Any:
+def _asked(
+    input: Tensor, found: tuple[Tensor, ...], kind: tuple[str, str], return_inverse: bool, return_counts: bool
+) -> Any:
     values, inverse, counts = found
+    if input.requires_grad and grad_mode.is_grad_enabled():  # PyTorch has no derivative
+        values._grad_fn, values._requires_grad = NoDerivative(edge_of(input), *kind), True
     out = (values, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
     return out if len(out) > 1 else values
 
@@ -260,7 +267,9 @@ def unique(
     dim: int | None = None,
 ) -> Any:
     """The distinct values, or the distinct slices along ``dim``; always sorted."""
-    return _asked(bind.function("_unique")(input, dim), return_inverse, return_counts)
+    found = bind.function("_unique")(input, dim)
+    kind = ("Unique2Backward0", "_unique2") if dim is None else ("UniqueDimBackward0", "unique_dim")
+    return _asked(input, found, kind, return_inverse, return_counts)
 
 
 @composite()
@@ -268,7 +277,9 @@ def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """The values, with each run of equal neighbours reduced to one."""
-    return _asked(bind.function("_unique_consecutive")(input, dim), return_inverse, return_counts)
+    found = bind.function("_unique_consecutive")(input, dim)
+    kind = ("UniqueConsecutiveBackward0", "unique_consecutive")
+    return _asked(input, found, kind, return_inverse, return_counts)
 
 
 # counting

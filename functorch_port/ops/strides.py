@@ -35,7 +35,8 @@ def unfold(input: TensorOnly, dimension: int, size: int, step: int):
     count = (x.shape[axis] - size) // step + 1
     kind = index_dtype(x.shape[axis])
     index = jnp.arange(count, dtype=kind)[:, None] * step + jnp.arange(size, dtype=kind)  # (count, size)
-    return jnp.moveaxis(jnp.take(x, index, axis=axis, mode="clip"), axis + 1, -1)
+    taken = x.at[(slice(None),) * axis + (index,)].get(mode="clip")  # jnp.take loses dimensions of nothing
+    return jnp.moveaxis(taken, axis + 1, -1)
 
 
 @op("_as_strided", where="", view=True, node="AsStridedBackward0")
@@ -55,7 +56,7 @@ def _as_strided(input: TensorOnly, size: tuple[int, ...], stride: tuple[int, ...
     index = jnp.full((), storage_offset, index_dtype(input.size))
     for n, s in zip(size, stride, strict=True):
         index = index[..., None] + jnp.arange(n, dtype=index.dtype) * s
-    return jnp.take(input.reshape(-1), index, mode="clip")
+    return input.reshape(-1).at[index].get(mode="clip")
 
 
 @composite("as_strided")

@@ -17,16 +17,18 @@ import re
 import struct
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import numpy as np
 
 from .._base.atomic import atomic
+from .._base.device import device
+from .._tensor.untyped import UntypedStorage
 from . import _unpickler as unpickler
 from ._container import Archive, Source, Writer, aligned
 from ._pickler import Pickler, bytes_of
-from ._tensors import SWAPPED, Tensors
+from ._tensors import SWAPPED, Tensors, text_of
 from ._unpickler import Safe, globals_in, safe_names, trusting
 
 __all__ = [
@@ -45,6 +47,9 @@ __all__ = [
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
 DEFAULT_PROTOCOL = 2
+#: the types of `load`'s ``map_location`` and of files, for annotations
+MAP_LOCATION = Callable[[UntypedStorage, str], UntypedStorage] | device | str | dict[str, str] | None
+FILE_LIKE = str | os.PathLike[str] | IO[bytes]
 _FORMER, _FORMER_VERSION = "functorch_port/", 1
 _ZIP = b"PK\3\4"
 _SEEKABLE = (
@@ -151,7 +156,7 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
         https://docs.pytorch.org/docs/stable/notes/serialization.html#torch.serialization.get_unsafe_globals_in_checkpoint
     """
     with _opened(f) as (file, name):
-        if _start(file) != _ZIP:
+        if not _is_zipfile(file):
             raise ValueError("Expected input to be a checkpoint returned by torch.save")
         archive = Archive(Source(file, name))
         if archive.has("constants.pkl"):
@@ -315,7 +320,7 @@ def load(
     module = (pickle_module or pickle) if trusted else None
     with _opened(f) as (file, name):
         reader = _Reader(name, map_location, module, torch_classes, options)
-        if _start(file) == _ZIP:
+        if _is_zipfile(file):
             if mmap and not isinstance(f, str | os.PathLike):
                 raise ValueError("f must be a file path in order to use the mmap argument")
             return reader.zip(Source(file, name), bool(mmap))
@@ -368,11 +373,12 @@ def _opened(f: Any) -> Iterator[tuple[IO[bytes], Any]]:
     yield f, getattr(f, "name", "the file")
 
 
-def _start(file: IO[bytes]) -> bytes:
+def _is_zipfile(file: IO[bytes]) -> bool:
+    """Whether the zip format begins at the file's position."""
     at = file.tell()
-    data = file.read(4)
+    data = file.read(len(_ZIP))
     file.seek(at)
-    return data
+    return data == _ZIP
 
 
 class _Reader:
@@ -475,6 +481,7 @@ class _Reader:
         following("its third pickle")
         out = following("its objects")
         keys = following("its list of storages")
+        keys = list(map(text_of, keys)) if type(keys) is list else keys  # bytes, if they are to stay so
         if type(keys) is not list or {*map(type, keys)} - {str} or sorted(keys) != sorted(tensors.keys()):
             raise RuntimeError(f"{self.name} lists other storages than its objects refer to; corrupt file?")
         for key in keys:

@@ -21,6 +21,8 @@ from .._base.size import Size
 from .._run.sparse.tensor import SparseTensor
 from .._tensor.copying import rebuild
 from .._tensor.tensor import Tensor
+from .._tensor.typed import TypedStorage
+from .._tensor.untyped import UntypedStorage
 from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from ._tables import CALLED
 from ._tensors import BY_CALL
@@ -90,8 +92,10 @@ class Pickler(pickle._Pickler):  # the one in Python: its names can be replaced
         kind = type(obj)
         if kind is _Typed:
             return self._storage(obj.cell, obj.dtype)
-        if issubclass(kind, Storage):
-            return self._storage(obj, None)
+        if kind is TypedStorage and obj.dtype in _TYPED:
+            return self._storage(_whole(obj.untyped()), obj.dtype)
+        if kind is UntypedStorage:
+            return self._storage(_whole(obj), None)
         return None
 
     def _storage(self, cell: Storage, dtype: dtypes.dtype | None) -> Any:
@@ -180,6 +184,11 @@ def _tensor(obj: Any, cls: Any, cell: Storage, view: Any, requires_grad: bool, e
     if extra or cls is not Tensor:
         return _FUNCTIONS["_rebuild_from_type_v2"], (function, cls, args, extra)
     return function, args
+
+
+def _whole(storage: UntypedStorage) -> Storage:
+    """All that a storage shows as a `Storage`: a part of another one is copied."""
+    return (storage if storage._range is None else storage.clone())._cell
 
 
 def _location(cell: Storage) -> str:

@@ -28,6 +28,8 @@ from .._run.sparse.tensor import SparseTensor
 from .._tensor.copying import rebuild
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor, wrap
+from .._tensor.typed import TypedStorage
+from .._tensor.untyped import Bytes, UntypedStorage
 from .._tensor.view import View, is_dense, reinterpret
 from ..nn.parameter import Parameter
 from ._container import aligned
@@ -42,6 +44,7 @@ __all__ = [
     "owned",
     "placed",
     "tensor_at",
+    "text_of",
     "with_state",
 ]
 
@@ -147,28 +150,33 @@ class Tensors:
 
     # ---------------------------------------------------------------- storages
 
-    def storage(self, pid: Any) -> Storage:
+    def storage(self, pid: Any) -> Any:
         """The storage for a reference (persistent id) in the file."""
-        if type(pid) is not tuple or len(pid) not in (5, 6) or _text(pid[0]) != "storage":
+        if type(pid) is not tuple or len(pid) not in (5, 6) or text_of(pid[0]) != "storage":
             kind = type(pid[0] if type(pid) is tuple and pid else pid)
             raise UnpicklingError(f"Only persistent_load of storage is allowed, but got {kind}")
         if type(pid[1]) is str:
             return self._former(*pid[1:])
-        kind, key, location, count = pid[1], _text(pid[2]), _text(pid[3]), pid[4]
+        kind, key, location, count = pid[1], text_of(pid[2]), text_of(pid[3]), pid[4]
         if type(kind) is not StorageType or type(key) is not str or type(location) is not str:
             raise UnpicklingError("a reference to a storage has parts of the wrong type")
         if type(count) is not int or not 0 <= count < 1 << 60:
             raise UnpicklingError(f"storage {key} has an invalid size")
         cell = self._cell(key, kind, count, location)
         view = pid[5] if len(pid) == 6 else None
-        return cell.storage if view is None else self._window(cell, view)
+        whole = UntypedStorage.of(cell.storage) if view is None else self._window(cell, view)
+        return TypedStorage(wrap_storage=whole, dtype=kind.dtype or dtypes.uint8)
 
     def _cell(self, key: str, kind: StorageType, count: int, location: str) -> _Cell:
         nbytes = count * (kind.dtype.itemsize if kind.dtype else 1)
-        cell = self.cells.get(key)
+        name: Any = key
+        cell = self.cells.get(name)
+        if cell is not None and not nbytes and kind.dtype not in (None, cell.dtype):
+            name = (key, kind.dtype)  # one that holds nothing may have several types
+            cell = self.cells.get(name)
         if cell is None:
             flat = jax.ShapeDtypeStruct((nbytes,), np.uint8) if self._meta else self._read(key, nbytes)
-            cell = self.cells[key] = _Cell(kind, flat, location, self._swapped)
+            cell = self.cells[name] = _Cell(kind, flat, location, self._swapped)
             self._of[id(cell.storage)] = cell, 0
         elif cell.nbytes != nbytes or (kind.dtype not in (None, cell.dtype)):
             raise UnpicklingError(f"storage {key} has two sizes or types")
@@ -178,13 +186,14 @@ class Tensors:
         """The keys of all storages that the file referred to."""
         return [key for key in self.cells if type(key) is str]
 
-    def _window(self, cell: _Cell, view: Any) -> Any:
+    def _window(self, cell: _Cell, view: Any) -> UntypedStorage:
         """A part of a storage, which files before PyTorch 0.4 treat as a storage."""
         if type(view) is not tuple or len(view) != 3 or not are_sizes(view[1:]):
             raise UnpicklingError("a view of a storage has parts of the wrong type")
         if view[1] + view[2] > cell.numel:
             raise UnpicklingError("a view of a storage reaches past its end")
-        return _Window(cell, view[1])
+        start, count = (n * cell.unit for n in view[1:])
+        return UntypedStorage._of(cell.storage, range(start, start + count))
 
     def _former(self, key: str, name: Any, shape: Any, location: Any) -> Storage:
         """A storage of this package's former format, where it has a shape."""
@@ -221,11 +230,15 @@ class Tensors:
 
     def known(self, cell: Any) -> tuple[_Cell, int] | None:
         """The file's storage behind ``cell`` and its first element; None if it is not one of this file."""
-        return self._of.get(id(cell))
+        if not isinstance(cell, Bytes):
+            return self._of.get(id(cell))
+        storage = cell.untyped()
+        found = self._of.get(id(storage._cell))
+        if found is None or storage._range is None:
+            return found
+        return found[0], storage._range.start // found[0].unit
 
     def _known(self, cell: Any) -> tuple[_Cell, int]:
-        if type(cell) is _Window:
-            return cell.cell, cell.start
         found = self.known(cell)
         if found is None:
             raise UnpicklingError(f"a tensor is made of {type(cell)}, which is not a storage of this file")
@@ -381,13 +394,14 @@ class Tensors:
             return
         where: Any = cell.location
         if isinstance(self._map, str | bytes | device):
-            where = str(_text(self._map))
+            where = str(text_of(self._map))
         elif isinstance(self._map, dict):
             where = str(self._map.get(where, where))
         elif self._map is not None:
             cell.storage.put(value)
-            chosen = self._map(cell.storage, where)
-            if chosen is cell.storage:
+            given = UntypedStorage.of(cell.storage)
+            chosen = self._map(given, where)
+            if chosen is given:
                 where = "cpu"
             elif chosen is not None:
                 cell.storage.put(_taken(chosen, cell))
@@ -395,18 +409,11 @@ class Tensors:
         _settle_at(cell.storage, _shaped(value, cell.shape), where)
 
 
-class _Window:
-    """A part of a storage, from element ``start`` on."""
-
-    def __init__(self, cell: _Cell, start: int) -> None:
-        self.cell, self.start = cell, start
-
-
 def _taken(chosen: Any, cell: _Cell) -> Any:
     """The value of the storage that ``map_location`` returned."""
-    if not isinstance(chosen, Storage) or chosen.nbytes() != cell.nbytes:
+    if not isinstance(chosen, Bytes) or chosen.nbytes() != cell.nbytes:
         raise RuntimeError(f"map_location returned {type(chosen)}, not a storage of {cell.nbytes} bytes")
-    value = chosen.value
+    value = chosen.untyped().clone()._cell.value
     if value.dtype != cell.dtype.np:
         with tracing.x64():
             value = reinterpret(value.reshape(-1), cell.dtype.np)
@@ -533,7 +540,7 @@ def _narrow(kind: np.dtype) -> np.dtype:
         return jax.dtypes.canonicalize_dtype(kind)
 
 
-def _text(value: Any) -> Any:
+def text_of(value: Any) -> Any:
     """A str, also of the bytes that Python 2 wrote for one."""
     if type(value) is bytes:
         try:

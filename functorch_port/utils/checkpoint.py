@@ -32,9 +32,11 @@ __all__ = [
     "CheckpointError",
     "checkpoint",
     "checkpoint_sequential",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 
@@ -179,6 +181,35 @@ def checkpoint_sequential(
         options = {"use_reentrant": use_reentrant, "preserve_rng_state": preserve}
         input = checkpoint(part(start, start + size), input, **options)
     return part(last, None)(input)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The accelerators that hold tensors in the arguments, and the states of their random generators.
+
+    Returns:
+        Two lists, empty if all tensors are on the CPU. `set_device_states` takes them.
+
+    Reference: https://docs.pytorch.org/docs/stable/checkpoint.html
+    """
+    found = {
+        leaf.get_device()  # type: ignore[attr-defined]
+        for leaf in tree.leaves(args)
+        if isinstance(leaf, Tensor) and leaf.device.type not in ("cpu", "meta")
+    }
+    devices = sorted(found)
+    return devices, [random.get_rng_state() for _ in devices]
+
+
+def set_device_states(
+    devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None
+) -> None:
+    """Set the states of accelerators' random generators to those that `get_device_states` gave.
+
+    Args:
+        device_type: accepted, as a process has accelerators of one kind.
+    """
+    for one in states[:1]:  # one generator serves all devices
+        random.set_rng_state(one)
 
 
 @contextlib.contextmanager

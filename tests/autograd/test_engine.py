@@ -254,6 +254,12 @@ h=x.register_hook(print); [list(h.hooks_dict_ref().values()) == [print], h.id in
   [h, torch.autograd.grad(h.sum(),x,materialize_grads=True)]
 a=torch.ones(1); a.resize_(1,2); r=[a._version]; a.resize_(2); r.append(a._version); a.resize_(2); a.resize_as_(c)
   r.append(a._version); r
+a=torch.rand(2,3,4,5).to(memory_format=torch.channels_last).requires_grad_(); a.sum().backward(); r=[a.grad.stride()]
+  a.sum().backward(); r.append(a.grad.stride()); a.grad=None; (a*torch.rand(2,3,4,5)).sum().backward()
+  [*r, a.grad.stride()]
+a=torch.empty_strided((2,2),(4,2)).fill_(1.).requires_grad_(); (a*a).sum().backward(); [a.grad.stride(), a.grad]
+a=torch.arange(6.).view(3,2).t().detach().requires_grad_(); (a*a).sum().backward(); [a.grad.stride(), a.grad]
+a=torch.arange(6.).view(3,2)[:,0].detach().requires_grad_(); (a*a).sum().backward(); [a.grad.stride(), a.grad]
 """
 
 

@@ -1330,7 +1330,7 @@ def test_a_hook_added_between_calls_runs_in_the_backward_pass_inside() -> None:
 
 def test_an_error_after_data_was_set_leaves_everything_as_it_was() -> None:
     w = ft.ones(2)
-    cell = w.untyped_storage()
+    cell = w._storage
 
     @ft.compile
     def f(x):
@@ -1339,7 +1339,7 @@ def test_an_error_after_data_was_set_leaves_everything_as_it_was() -> None:
 
     with pytest.raises(ValueError):
         f(ft.ones(2))
-    assert w.untyped_storage() is cell and w.tolist() == [1, 1]
+    assert w._storage is cell and w.tolist() == [1, 1]
 
 
 def _no_grad(lib: Any, x: Any) -> Any:

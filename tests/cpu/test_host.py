@@ -30,7 +30,7 @@ def switched_on(tuned: Callable[..., None]) -> None:
 
 
 def on_host(tensor: ft.Tensor) -> bool:
-    return tensor.untyped_storage().host() is not None
+    return tensor._storage.host() is not None
 
 
 #: functions of (library, x, y), all of whose operations numpy does
@@ -129,7 +129,7 @@ def test_numpy_keeps_the_users_settings() -> None:
 def test_the_jax_array_is_made_once_and_stays_valid() -> None:
     x = ft.tensor([1.0, 2.0])
     y = x + 1
-    assert y.untyped_storage().held.__class__ in HOST
+    assert y._storage.held.__class__ in HOST
     array = y.jax()
     assert isinstance(array, jax.Array) and array is y.jax() and on_host(y)
     y.add_(1)

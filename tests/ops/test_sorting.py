@@ -6,6 +6,8 @@ import pytest
 import torch
 from compare import case, check_case, sample, to_ours
 
+import functorch_port as ft
+
 T = torch.tensor
 nan, inf = math.nan, math.inf
 X = sample(3, 4)
@@ -130,3 +132,19 @@ def test_topk_of_ties_gives_valid_places():
     values, indices = x.topk(4)
     assert values.tolist() == [3.0, 3.0, 2.0, 2.0]
     assert x[indices].tolist() == values.tolist() and len(set(indices.tolist())) == 4
+
+
+@pytest.mark.parametrize("dim", [None, 0])
+@pytest.mark.parametrize("name", ["unique", "unique_consecutive"])
+def test_distinct_values_have_no_derivative(name: str, dim: int | None) -> None:
+    told = []
+    for library in (torch, ft):
+        x = library.ones(2, 3, requires_grad=True)
+        values, inverse = getattr(library, name)(x, return_inverse=True, dim=dim)
+        assert values.requires_grad and not inverse.requires_grad
+        with library.no_grad():
+            assert not getattr(library, name)(x, dim=dim).requires_grad
+        with pytest.raises(NotImplementedError) as error:
+            (values.sum() + x.sum()).backward()
+        told.append((values.grad_fn.name(), str(error.value)))
+    assert told[0] == told[1]

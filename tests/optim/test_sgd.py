@@ -396,7 +396,7 @@ def test_buffers_are_donated_unless_somebody_holds_them():
     optimizer = ft.optim.SGD([p], lr=0.1, momentum=0.5)
     optimizer.step()
     buf = optimizer.state[p]["momentum_buffer"]
-    old = buf.untyped_storage().value
+    old = buf._storage.value
     optimizer.step()  # held here
     assert not old.is_deleted() and float(old[0, 0]) == 1.0 and buf[0, 0].item() == 1.5
     kept, shared, copied = buf.clone(), buf.detach(), copy.deepcopy(buf)
@@ -544,7 +544,7 @@ def _donate_parameters():
     optimizer.step()
     assert snapshot[0, 0] == 0.5 and view[0, 0].item() == 0.0
     del snapshot
-    cell = p.untyped_storage()
+    cell = p._storage
     address = cell.value.unsafe_buffer_pointer()
     optimizer.step()
     assert cell.value.unsafe_buffer_pointer() == address  # the new value stands where the old one was

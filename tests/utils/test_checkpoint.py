@@ -324,3 +324,11 @@ def test_inside_a_transform():
     x = ft.tensor([1.0, 2.0], dtype=ft.float64)
     expected = torch.func.grad(lambda v: v.exp().sin().sum())(torch.tensor([1.0, 2.0], dtype=torch.float64))
     assert ft.func.grad(loss)(x).tolist() == pytest.approx(expected.tolist(), rel=1e-14)
+
+
+def test_states_of_devices() -> None:
+    assert module.get_device_states(ft.ones(2), [ft.ones(1), 3]) == ([], [])
+    state = ft.get_rng_state()
+    first = ft.rand(2)
+    module.set_device_states([0, 1], [state, state])
+    assert ft.rand(2).tolist() == first.tolist()

@@ -90,6 +90,21 @@ def test_an_iterator_that_is_let_go_ends_its_workers():
     assert all(map(ends, pids))
 
 
+def test_workers_have_the_methods_of_processes():
+    iterator = iter(DataLoader(Pids(), num_workers=2, persistent_workers=True))
+    assert list(iterator)
+    first, second = iterator._workers
+    first.join(0.01)  # which does not wait for ever
+    assert first.is_alive() and second.is_alive() and first.exitcode is None
+    first.terminate()
+    second.kill()
+    for worker in (first, second):
+        worker.join(60)
+    assert not first.is_alive() and not second.is_alive()
+    assert (first.exitcode, second.exitcode) == (-signal.SIGTERM, -signal.SIGKILL)
+    first.terminate()  # of one that has ended it does nothing
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_killed_worker_is_an_error_at_once(persistent):
     class Killed(Pids):

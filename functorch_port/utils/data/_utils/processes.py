@@ -15,6 +15,7 @@ import importlib
 import os
 import pickle
 import re
+import select
 import selectors
 import signal
 import socket
@@ -22,6 +23,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -54,19 +56,54 @@ _DEVICES = re.compile(r"--xla_force_host_platform_device_count=\d+")
 
 
 class Process:
-    """A worker process.
+    """A worker process, with the methods of one of `multiprocessing`.
 
     Attributes:
         pid: its number.
         channel: leads to it; to close it ends the process.
     """
 
+    _ended_with: int | None = None
+
     def __init__(self, server: _Server, pid: int, channel: Channel) -> None:
         self._server, self.pid, self.channel = server, pid, channel
 
+    def _status(self, timeout: float | None = None) -> int | None:
+        """How it has ended; None if it has not within ``timeout`` seconds (None: wait), or nobody knows."""
+        if self._ended_with is None:
+            self._ended_with = self._server.status(self.pid, timeout)
+        return self._ended_with
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until it ends, for so many seconds at most."""
+        self._status(timeout)
+
+    def is_alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.exitcode is None and self._server.is_running()
+
+    @property
+    def exitcode(self) -> int | None:
+        """Its exit status, or the negative number of the signal that ended it; None as long as it runs."""
+        status = self._status(0)
+        return None if status is None else os.waitstatus_to_exitcode(status)
+
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM)."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it (SIGKILL)."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
     def error(self) -> RuntimeError:
         """Of a process that has ended: how, in PyTorch's words."""
-        status = self._server.status(self.pid)
+        status = self._status()
         if status is not None and os.WIFSIGNALED(status):
             name = signal.strsignal(os.WTERMSIG(status))
             return RuntimeError(f"DataLoader worker (pid {self.pid}) is killed by signal: {name}. ")
@@ -160,21 +197,33 @@ class _Server:
         channel.send(Surroundings())
         return Process(self, pid, channel)
 
-    def status(self, pid: int) -> int | None:
-        """How a worker has ended, which is waited for."""
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def status(self, pid: int, timeout: float | None = None) -> int | None:
+        """How a worker has ended, which is waited for; None if it has not after ``timeout`` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        told = select.poll()
         with self._lock:
-            if pid in self._ended:
-                return self._ended.pop(pid)
             try:
-                return self._answer(lambda told: told[0] == pid)[1]
-            except (OSError, EOFError):
+                told.register(self.socket, select.POLLIN)
+                while pid not in self._ended:
+                    left = None if end is None else 1e3 * max(0.0, end - time.monotonic())
+                    if not told.poll(left):
+                        return None
+                    self._answer(lambda told: True)
+            except (OSError, EOFError, ValueError):  # the server has ended
                 return None
+            return self._ended.pop(pid)
 
     def _answer(self, is_it: Callable[[tuple[int, int]], bool]) -> tuple[int, int]:
         """What it tells next of this kind."""
-        while not is_it(told := _TOLD.unpack(exactly(self.socket, _TOLD.size))):
-            self._ended[told[0]] = told[1]
-        return told
+        while True:
+            told = _TOLD.unpack(exactly(self.socket, _TOLD.size))
+            if told[0] and told[1] != _STARTED:
+                self._ended[told[0]] = told[1]
+            if is_it(told):
+                return told
 
     def close(self) -> None:
         """End it."""

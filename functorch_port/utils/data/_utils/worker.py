@@ -57,7 +57,7 @@ class WorkerInfo:
     worker_method: str | None = "multiprocessing"
 
 
-_info: WorkerInfo | None = None
+_worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -65,7 +65,7 @@ def get_worker_info() -> WorkerInfo | None:
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.get_worker_info
     """
-    return _info
+    return _worker_info
 
 
 class Resume:
@@ -157,7 +157,7 @@ class Job:
 
     def begin(self, number: int) -> None:
         """Set up this process as worker ``number``."""
-        global _info
+        global _worker_info
         if self.world is not None:
             importlib.import_module(_GROUPS).be_in(self.world)
         torch.set_default_dtype(self.dtype)
@@ -166,7 +166,7 @@ class Job:
         collate.default_collate_fn_map.update(self.collated)
         dataset, _, set_up = self.parts
         seed = self.base_seed + number
-        _info = WorkerInfo(number, self.workers, seed, dataset)
+        _worker_info = WorkerInfo(number, self.workers, seed, dataset)
         random.seed(seed)
         np.random.seed(_numpy_seed(self.base_seed, number))
         torch.manual_seed(seed)

@@ -1,0 +1,1 @@
+"""``torch._functorch``: old names of `torch.func`, which libraries still import."""

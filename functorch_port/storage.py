@@ -1,0 +1,16 @@
+"""``torch.storage``: the memory of tensors, as bytes or as elements of a dtype."""
+
+from typing import Any
+
+from ._tensor.typed import CLASSES
+from ._tensor.typed import TypedStorage as TypedStorage
+from ._tensor.untyped import UntypedStorage as UntypedStorage
+
+__all__ = ["TypedStorage", "UntypedStorage"]
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return CLASSES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
