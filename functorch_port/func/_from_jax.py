@@ -28,6 +28,7 @@ def from_jax(fn: Callable[..., Any]) -> Callable[..., Any]:
     libraries of JAX give: a layer of Equinox or Haiku, an ODE solver, the density of a distribution. Like `jax.jit` it
     traces the function once for each signature, so the function must be pure. The setting ``jax_enable_x64`` is that of
     when it was wrapped: without it 64-bit integers are 32-bit ones within. With a float64 argument it is on.
+    It is also on while a backward rule of the function's own (`jax.custom_vjp`) runs.
 
     Args:
         fn: the function. Its arguments are pytrees. Tensors and arrays among their leaves are arrays within, JAX's keys

@@ -479,7 +479,9 @@ def _inject(factory: Any, lr: Any, hyper: dict[str, Any]) -> Any:
 
 
 def _is_fixed(name: str, value: Any, default: Any) -> bool:
-    """Whether an argument shapes the transformation: a size or a function, not a number or a schedule of it."""
+    """Whether an argument shapes the transformation: a size, a key or a function, not a number or a schedule of it."""
+    if isinstance(value, jax.Array):
+        return not jnp.issubdtype(value.dtype, jnp.inexact)
     if callable(value):
         return callable(default) or name.endswith(("_fn", "mask", "dimension_numbers"))
     return isinstance(value, int) and not isinstance(default, float) and name != "learning_rate"

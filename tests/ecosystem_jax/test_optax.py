@@ -169,10 +169,11 @@ FACTORIES = [
 def test_a_function_with_its_numbers_in_the_groups(name):
     signature = inspect.signature(by_name(name)).parameters
     rate = None if signature["learning_rate"].default is None else 0.05
+    more = {"key": jax.random.key(0)} if "key" in signature else {}
     twin = Ours(name, "float64")
-    twin.optimizer = ft.optim.from_optax(by_name(name)(rate), twin.net.named_parameters())
+    twin.optimizer = ft.optim.from_optax(by_name(name)(rate, **more), twin.net.named_parameters())
     ours = Ours(name, "float64")
-    ours.optimizer = ft.optim.from_optax(by_name(name), ours.net.named_parameters(), lr=rate)
+    ours.optimizer = ft.optim.from_optax(by_name(name), ours.net.named_parameters(), lr=rate, **more)
     assert rate is None or ours.optimizer.param_groups[0]["lr"] == 0.05
     want, got = ([one.step(x, y).item() for x, y in one.batches[:3]] for one in (twin, ours))
     # optax rounds a number to the type of its own first, and so do the groups

@@ -13,7 +13,7 @@ WEIGHT = np.random.default_rng(5).standard_normal((3, 3)).astype(np.float32) * n
 def solve(field, params, y0):
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(lambda t, y, params: field(params, y)), diffrax.Tsit5(), 0.0, 1.0, 0.1, y0, params,
-        stepsize_controller=diffrax.PIDController(rtol=1e-4, atol=1e-6),
+        stepsize_controller=diffrax.PIDController(rtol=1e-4, atol=1e-6), adjoint=diffrax.DirectAdjoint(), max_steps=64,
     )  # fmt: skip
     return solution.ys[0]
 
