@@ -257,9 +257,13 @@ def _occur_twice(found: Sequence[tuple[Hyper, Sequence[Entry]]]) -> bool:
 def take(method: Method, found: Sequence[tuple[Hyper, Sequence[Entry]]]) -> None:
     """One step of the parameters of each group; one that occurs twice takes two, one after the other."""
     if _occur_twice(found):
-        for group, entries in found:
-            for entry in entries:
-                take(method, [(group, [entry])])
+        # what a state lacks, it lacks in both
+        each = [
+            (group, p, grad, state, dict(state)) for group, entries in found for p, grad, state in entries
+        ]
+        for group, p, grad, state, own in each:
+            take(method, [(group, [(p, grad, own)])])
+            state.update(own)
         return
     batch = Batch()
     for group, entries in found:

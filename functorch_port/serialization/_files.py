@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from typing import IO, Any
 
 from ._container import Archive, Source
@@ -24,6 +25,8 @@ class PyTorchFileReader:
         is_path = isinstance(name_or_buffer, str | os.PathLike)
         file: Any = open(name_or_buffer, "rb") if is_path else name_or_buffer  # type: ignore[arg-type]  # noqa: SIM115
         self._archive = Archive(Source(file, getattr(file, "name", "the file")))
+        if is_path:
+            weakref.finalize(self, file.close)
 
     def archive_name(self) -> str:
         """The folder in the archive that all names begin with."""
