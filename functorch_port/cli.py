@@ -18,9 +18,9 @@ import functorch_port as torch
 from functorch_port import launcher
 from functorch_port._array import tracing
 from functorch_port._base import cache, settings
-from functorch_port._check import command as checking
 from functorch_port._plan import command as planning
 from functorch_port._serve import _command as serve
+from functorch_port._survey import command as checking
 from functorch_port.crosscheck import _command as crosscheck
 from functorch_port.distributed import run as launch
 from functorch_port.interchange import _command as files

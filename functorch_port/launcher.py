@@ -416,7 +416,7 @@ def _report(error: Exception, what: str) -> None:
     """Print the traceback, as Python would; after a failed import also all else that the program lacks."""
     explain(error)
     if any(is_ours(one) for one in _chain(error)):
-        lacking = importlib.import_module(f"{_OURS}._check.lacking")
+        lacking = importlib.import_module(f"{_OURS}._survey.lacking")
         error.add_note(lacking.told(what, _files(error)))
     inner = _of_script(error.__traceback__)
     sys.excepthook(type(error), error.with_traceback(inner), inner)

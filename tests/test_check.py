@@ -8,9 +8,9 @@ import pytest
 from test_cli import launch, python, script  # noqa: F401
 
 from functorch_port._base.refused import refused_class, refused_function
-from functorch_port._check.names import found
-from functorch_port._check.report import files_of, report
-from functorch_port._check.walk import uses
+from functorch_port._survey.names import found
+from functorch_port._survey.report import files_of, report
+from functorch_port._survey.walk import uses
 from functorch_port._ways_round import approximate
 
 
@@ -193,6 +193,6 @@ def test_other_errors_say_nothing_more(script):  # noqa: F811
 
 
 def test_the_walk_needs_no_start_up():
-    code = "import sys, functorch_port.launcher; print('functorch_port._check' in sys.modules)"
+    code = "import sys, functorch_port.launcher; print('functorch_port._survey' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

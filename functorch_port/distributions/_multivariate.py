@@ -26,7 +26,8 @@ __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wi
 _MATRICES = ("covariance_matrix", "precision_matrix", "scale_tril")
 
 
-def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+def times(matrix: Tensor, vector: Tensor) -> Tensor:
+    """``matrix vector``"""
     return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
 
 
@@ -51,7 +52,11 @@ def _lower_of(**matrices: Any) -> Tensor:
         return matrices["scale_tril"]
     if matrices["covariance_matrix"] is not None:
         return cholesky(matrices["covariance_matrix"])
-    precision = matrices["precision_matrix"]
+    return lower_of_precision(matrices["precision_matrix"])
+
+
+def lower_of_precision(precision: Tensor) -> Tensor:
+    """The Cholesky factor of the inverse of matrices."""
     inverse = cholesky(precision.flip((-2, -1))).flip((-2, -1)).mT
     return solved(inverse, eye(precision.shape[-1], dtype=precision.dtype, device=precision.device))
 
@@ -160,7 +165,7 @@ class MultivariateNormal(_ByMatrix):
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
-        return self.loc + _times(self._unbroadcasted_scale_tril, noise)
+        return self.loc + times(self._unbroadcasted_scale_tril, noise)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
@@ -271,7 +276,7 @@ class LowRankMultivariateNormal(Distribution):
         outer = _standard_normal(shape, self.loc.dtype, self.loc.device)
         return (
             self.loc
-            + _times(self._unbroadcasted_cov_factor, inner)
+            + times(self._unbroadcasted_cov_factor, inner)
             + self._unbroadcasted_cov_diag.sqrt() * outer
         )
 
@@ -281,7 +286,7 @@ class LowRankMultivariateNormal(Distribution):
     def _distance(self, x: Tensor) -> Tensor:
         """``x^T covariance^-1 x``"""
         own = (x.pow(2) / self._unbroadcasted_cov_diag).sum(-1)
-        return own - mahalanobis(self._capacitance_tril, _times(self._weighted(), x))
+        return own - mahalanobis(self._capacitance_tril, times(self._weighted(), x))
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

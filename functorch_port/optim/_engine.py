@@ -200,8 +200,6 @@ def _update(rule: Rule, batch: Batch, elementwise: bool) -> list[State]:
     count = len(batch.params)
     if grad_mode.state.enabled and _wants_recording(batch):
         return [_update_recorded(rule, batch, i) for i in range(count)]
-    if len(set(map(id, batch.params))) < count:  # one that occurs twice takes two steps, one after the other
-        return [_update(rule, batch.part([i]), elementwise)[0] for i in range(count)]
     owners = {placed.is_shared(p._storage) for p in batch.params} if placed.several else ()
     if len(owners) > 1 and not tracing.overlay:  # a process's own parameters are no others' business
         return _update_by_device(rule, batch, elementwise)

@@ -181,7 +181,9 @@ class RuledOptimizer(Optimizer):
     def _settles(self, found: Sequence[tuple[Hyper, list[Entry]]]) -> bool:
         """Whether the step was done in a way that the next steps can repeat."""
         groups = [(group, self._kind_of(group), entries) for group, entries in found]
-        if any(kind is None or any(grad.is_sparse for _, grad, _ in entries) for _, kind, entries in groups):
+        if _occur_twice(found) or any(
+            kind is None or any(grad.is_sparse for _, grad, _ in entries) for _, kind, entries in groups
+        ):
             return False
         return settle(self, self.method.rule, groups) and step_again(self, self._kind_of, self._factors)
 
@@ -247,8 +249,22 @@ def step_lists(
     whole(work, Before([t for t in tensors if not t.is_sparse], numbers).undo)
 
 
+def _occur_twice(found: Sequence[tuple[Hyper, Sequence[Entry]]]) -> bool:
+    params = [id(p) for _, entries in found for p, _, _ in entries]
+    return len(set(params)) < len(params)
+
+
 def take(method: Method, found: Sequence[tuple[Hyper, Sequence[Entry]]]) -> None:
-    """One step of the parameters of each group."""
+    """One step of the parameters of each group; one that occurs twice takes two, one after the other."""
+    if _occur_twice(found):
+        # what a state lacks, it lacks in both
+        each = [
+            (group, p, grad, state, dict(state)) for group, entries in found for p, grad, state in entries
+        ]
+        for group, p, grad, state, own in each:
+            take(method, [(group, [(p, grad, own)])])
+            state.update(own)
+        return
     batch = Batch()
     for group, entries in found:
         collect(batch, method, group, entries)

@@ -27,6 +27,8 @@ class PyTorchFileReader:
         if is_path:
             weakref.finalize(self, file.close)
         self._archive = Archive(Source(file, getattr(file, "name", "the file")))
+        if is_path:
+            weakref.finalize(self, file.close)
 
     def archive_name(self) -> str:
         """The folder in the archive that all names begin with."""

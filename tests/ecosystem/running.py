@@ -100,24 +100,29 @@ def difference(want: Any, got: Any) -> float:
         return max((difference(want[name], got[name]) for name in want), default=0.0)
     if isinstance(want, bool | str | None) or isinstance(got, bool | str | None):
         return 0.0 if want == got and type(want) is type(got) else np.inf
-    if isinstance(want, list) and not _is_numbers(want):
-        if not isinstance(got, list) or len(want) != len(got):
-            return np.inf
+    expected, found = _array(want), _array(got)
+    if expected is None and isinstance(want, list) and isinstance(got, list) and len(want) == len(got):
         return max((difference(*pair) for pair in zip(want, got)), default=0.0)
-    try:
-        expected, found = np.asarray(want, np.float64), np.asarray(got, np.float64)
-    except (TypeError, ValueError):
-        return np.inf
-    if expected.shape != found.shape or not np.array_equal(
-        np.isfinite(expected) * expected, np.isfinite(found) * expected, equal_nan=True
-    ):
+    if expected is None or found is None or expected.shape != found.shape:
         return np.inf
     finite = np.isfinite(expected)
-    if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
+    if not np.array_equal(finite, np.isfinite(found)) or not np.array_equal(
+        expected[~finite], found[~finite], equal_nan=True
+    ):
         return np.inf
     largest = np.abs(expected[finite]).max(initial=0.0)
     apart = np.abs(found[finite] - expected[finite]).max(initial=0.0)
     return float(apart / largest) if largest else float(apart)
+
+
+def _array(value: Any) -> np.ndarray | None:
+    """Numbers, or lists of them of one length, as an array; None for anything else."""
+    if not _is_numbers([value]):
+        return None
+    try:
+        return np.asarray(value, np.float64)
+    except ValueError:  # lists of several lengths
+        return None
 
 
 def _is_numbers(values: list[Any]) -> bool:

@@ -51,6 +51,7 @@ def test_differences():
     same = {"a": [1.0, 2.0], "b": "x", "c": [1, [True, None]], "d": float("nan")}
     assert difference(same, same) == 0
     assert difference([1.0, 4.0], [1.0, 4.4]) == pytest.approx(0.1) and difference([0.0], [0.5]) == 0.5
+    assert difference([8.0, [2.0, 4.0]], [8.0, [2.0, 5.0]]) == 0.25
     for want, got in (
         ({"a": 1}, {"b": 1}), ([1.0], [1.0, 2.0]), ("x", "y"), (True, 1), (1.0, None), ([True], [False]),
         (float("nan"), 1.0), ([float("inf")], [float("-inf")]), ([[1.0], [2.0]], [1.0, 2.0]), ([1.0], [float("nan")]),

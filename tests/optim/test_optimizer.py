@@ -117,6 +117,27 @@ def test_duplicates_in_a_group_warn():
     assert theirs == ours and len(ours[2]) == 1
 
 
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "RMSprop", "NAdam", "RAdam", "Adagrad", "ASGD", "Rprop"]
+)
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_a_parameter_that_occurs_twice_takes_two_steps(name):
+    """Its count of steps goes on by two, so the second has the corrections of the next step."""
+    found = []
+    for T in (torch, ft):
+        p, q = (T.nn.Parameter(T.tensor(v, dtype=T.float64)) for v in ([1.0, 2.0], [3.0]))
+        optimizer = getattr(T.optim, name)([p, q, p], lr=0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            ((p * p).sum() + 3 * q.sum()).backward()
+            optimizer.step()
+        steps = [float(optimizer.state[x].get("step", 0)) for x in (p, q)]
+        found.append([p.tolist(), q.tolist(), steps])
+    assert found[1][2] == found[0][2]
+    for theirs, ours in zip(found[0][:2], found[1][:2]):
+        assert ours == pytest.approx(theirs, rel=1e-12)
+
+
 def test_a_failed_group_leaves_the_optimizer_as_it_was():
     p = _param(ft)
     optimizer = ft.optim.SGD([p])
