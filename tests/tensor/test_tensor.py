@@ -9,6 +9,8 @@ import pickle
 import programs
 import pytest
 
+import functorch_port as ft
+
 QUERIES = """
 torch.is_tensor(x), torch.is_tensor(3)
 torch.is_floating_point(x), torch.is_floating_point(i), torch.is_complex(x), torch.is_nonzero(s)
