@@ -51,7 +51,8 @@ def _like(self: Tensor, cell: Storage) -> Tensor:
 def _own_attributes(self: Tensor) -> dict[str, Any]:
     """What a program put on the tensor."""
     found = {k: v for k, v in self.__dict__.items() if k not in _BOOKKEEPING}
-    return found | {name: getattr(self, name) for name in _slots(type(self)) if hasattr(self, name)}
+    cls: Any = type(self)
+    return found | {name: getattr(self, name) for name in _slots(cls) if hasattr(self, name)}
 
 
 @functools.cache
@@ -66,7 +67,8 @@ def _slots(cls: type) -> frozenset[str]:
 
 def put_attributes(tensor: Tensor, attributes: dict[str, Any]) -> None:
     """Set what a program put on a tensor, as it is."""
-    slots = _slots(type(tensor))
+    cls: Any = type(tensor)
+    slots = _slots(cls)
     tensor.__dict__.update({k: v for k, v in attributes.items() if k not in slots})
     for name in slots & attributes.keys():
         object.__setattr__(tensor, name, attributes[name])
