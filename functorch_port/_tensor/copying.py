@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any
 
 from .._array import placed
@@ -11,7 +12,7 @@ from . import overriding
 from .registered import function
 from .tensor import Tensor, attach, bare
 
-__all__ = ["rebuild"]
+__all__ = ["put_attributes", "rebuild"]
 
 #: what `Tensor.__dict__` has of the library's own
 _BOOKKEEPING = frozenset({
@@ -34,7 +35,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         cell = memo[id(self._storage)] = Storage(held)
     new = self._like(cell)
     memo[id(self)] = new
-    new.__dict__.update(copy.deepcopy(self._own_attributes(), memo))
+    put_attributes(new, copy.deepcopy(self._own_attributes(), memo))
     grad = self._get_grad()
     if grad is not None:
         new._set_grad(grad.__deepcopy__(memo))
@@ -49,7 +50,28 @@ def _like(self: Tensor, cell: Storage) -> Tensor:
 
 def _own_attributes(self: Tensor) -> dict[str, Any]:
     """What a program put on the tensor."""
-    return {k: v for k, v in self.__dict__.items() if k not in _BOOKKEEPING}
+    found = {k: v for k, v in self.__dict__.items() if k not in _BOOKKEEPING}
+    cls: Any = type(self)
+    return found | {name: getattr(self, name) for name in _slots(cls) if hasattr(self, name)}
+
+
+@functools.cache
+def _slots(cls: type) -> frozenset[str]:
+    """The ``__slots__`` that a subclass has added."""
+    found: set[str] = set()
+    for base in cls.__mro__[: cls.__mro__.index(Tensor)]:
+        own = vars(base).get("__slots__", ())
+        found |= {own} if isinstance(own, str) else set(own)
+    return frozenset(found - {"__dict__", "__weakref__"})
+
+
+def put_attributes(tensor: Tensor, attributes: dict[str, Any]) -> None:
+    """Set what a program put on a tensor, as it is."""
+    cls: Any = type(tensor)
+    slots = _slots(cls)
+    tensor.__dict__.update({k: v for k, v in attributes.items() if k not in slots})
+    for name in slots & attributes.keys():
+        object.__setattr__(tensor, name, attributes[name])
 
 
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
@@ -68,7 +90,7 @@ def rebuild(
     if view is not None:
         with overriding.WithoutAll():
             tensor._view = function("_strided")(tensor.detach(), *view)._view
-    tensor.__dict__.update(extra)
+    put_attributes(tensor, extra)
     return tensor
 
 

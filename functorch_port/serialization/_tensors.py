@@ -25,7 +25,7 @@ from .._base.size import Size
 from .._base.strides import contiguous
 from .._run import bind
 from .._run.sparse.tensor import SparseTensor
-from .._tensor.copying import rebuild
+from .._tensor.copying import put_attributes, rebuild
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.typed import TypedStorage
@@ -588,9 +588,10 @@ def with_state(tensor: Any, state: Any) -> Any:
             continue
         if type(part) is not dict:
             raise UnpicklingError(f"the attributes of a tensor are {type(part)}, not a dict")
-        tensor.__dict__.update({
+        named = {
             k: v for k, v in part.items() if type(k) is str and (not k.startswith("_") or k == "_is_buffer")
-        })  # fmt: skip
+        }
+        put_attributes(tensor, named)
     return tensor
 
 

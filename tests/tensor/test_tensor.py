@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import pickle
+
 import programs
 import pytest
+
+import functorch_port as ft
 
 QUERIES = """
 torch.is_tensor(x), torch.is_tensor(3)
@@ -198,3 +204,23 @@ def test_methods(code: str) -> None:
 @pytest.mark.parametrize("code", programs.cases(LONG_MESSAGES))
 def test_long_messages(code: str) -> None:
     programs.check(code, text="start")
+
+
+class Slotted(ft.Tensor):
+    __slots__ = ("elements", "missing")
+
+
+@pytest.mark.parametrize("way", ["deepcopy", "pickle", "save"])
+def test_slots_of_a_subclass_are_copied(way: str) -> None:
+    tensor = ft.ones(2).as_subclass(Slotted)
+    tensor.elements, tensor.note = ft.zeros(3), "note"
+    if way == "save":
+        file = io.BytesIO()
+        ft.save(tensor, file)
+        file.seek(0)
+        made = ft.load(file, weights_only=False)
+    else:
+        made = copy.deepcopy(tensor) if way == "deepcopy" else pickle.loads(pickle.dumps(tensor))
+    assert type(made) is Slotted and made.note == "note" and not hasattr(made, "missing")
+    made.elements.fill_(5)
+    assert tensor.elements.tolist() == [0.0] * 3 and made.elements.tolist() == [5.0] * 3
