@@ -107,4 +107,3 @@ def list_backends(exclude_tags: Any = None) -> list[str]:
 disallow_in_graph = disable
 
 from . import eval_frame as eval_frame  # it takes names from here
-from . import utils as utils
