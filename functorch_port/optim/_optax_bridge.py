@@ -395,7 +395,7 @@ class OptaxOptimizer(Optimizer):
             ...     return loss
             >>> step = torch.compile(step)
             >>> [round(step().item(), 3) for _ in range(3)]
-            [25.0, 0.0, 0.0]
+            [25.0, 16.0, 0.0]
         """
         loss = None
         if closure is not None:
