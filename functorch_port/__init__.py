@@ -70,6 +70,7 @@ _SUBMODULES = [
     "_dynamo",
     "_functorch",
     "_higher_order_ops",
+    "_subclasses",
     "_inductor",
     "_utils",
     "_vmap_internals",

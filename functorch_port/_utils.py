@@ -10,8 +10,11 @@ from typing import Any
 
 from . import accelerator
 from ._base.device import device as _device
+from ._base.refused import refused_function
 from ._run.bind import function
+from ._tensor.creation import empty
 from ._tensor.tensor import Tensor
+from .nn.parameter import Parameter
 
 __all__: list[str] = []
 
@@ -60,6 +63,38 @@ def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[T
     for found, _ in open_lists.values():
         if found:
             yield found
+
+
+def _rebuild_tensor(storage: Any, storage_offset: int, size: Sequence[int], stride: Sequence[int]) -> Tensor:
+    """A tensor that looks at a `TypedStorage`, as files describe it."""
+    made: Any = empty(0, dtype=storage.dtype, device=storage.device)
+    return made.set_(storage.untyped(), storage_offset, size, stride)  # type: ignore[no-any-return]
+
+
+def _rebuild_tensor_v2(
+    storage: Any,
+    storage_offset: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+    requires_grad: bool,
+    backward_hooks: Any,
+    metadata: Any = None,
+) -> Tensor:
+    """As `_rebuild_tensor`. Hooks are not restored: PyTorch saves none."""
+    if metadata:
+        raise NotImplementedError(
+            "torch._utils._rebuild_tensor_v2(metadata=...): load the file with torch.load"
+        )
+    made: Any = _rebuild_tensor(storage, storage_offset, size, stride)
+    return made.requires_grad_(requires_grad)  # type: ignore[no-any-return]
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
+    """A parameter, as files describe it."""
+    return Parameter(data, requires_grad)
+
+
+_rebuild_qtensor = refused_function("torch._utils._rebuild_qtensor", "there are no quantized tensors")
 
 
 def _get_available_device_type() -> str | None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from ._tensor.typed import CLASSES
 from ._tensor.typed import TypedStorage as TypedStorage
+from ._tensor.typed import _LegacyStorage as _LegacyStorage
 from ._tensor.untyped import UntypedStorage as UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import copy
 import hashlib
 import importlib
+import pickle
 import subprocess
 import sys
 import urllib.error
@@ -467,6 +469,7 @@ def test_names_of_types_that_jax_has_not(name):
     theirs, ours = getattr(torch, name), getattr(ft, name)
     assert (repr(ours), ours.itemsize, ours.is_complex) == (repr(theirs), theirs.itemsize, theirs.is_complex)
     assert ours.is_floating_point == theirs.is_floating_point and ft.float32 != ours == getattr(ft, name)
+    assert copy.deepcopy(ours) is ours is pickle.loads(pickle.dumps(ours))
     for use in (lambda: ft.zeros(2, dtype=ours), lambda: ft.ones(2).to(ours)):
         with pytest.raises(NotImplementedError, match=f"torch.{name} is not supported"):
             use()

@@ -206,7 +206,7 @@ def from_np(np_dtype: np.dtype[Any]) -> dtype:
 
 def from_name(name: str) -> dtype:
     """The dtype object called ``name`` ("float32", or an alias such as "long")."""
-    return NAMES[name]
+    return NAMES[name] if name in NAMES else ABSENT[name]
 
 
 def as_dtype(value: object, where: str, argument: str = "'dtype'") -> dtype:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._array import placed
@@ -92,6 +93,19 @@ def rebuild(
             tensor._view = function("_strided")(tensor.detach(), *view)._view
     put_attributes(tensor, extra)
     return tensor
+
+
+def _rebuild_from_type_v2(func: Callable[..., Any], new_type: Any, args: Sequence[Any], state: Any) -> Any:
+    """What ``func`` makes as a tensor of a subclass, with its attributes: by its ``__setstate__``, if it has one."""
+    made = func(*args)
+    if type(made) is not new_type:
+        made = made.as_subclass(new_type)
+    if "__setstate__" in vars(new_type):
+        made.__setstate__(state)
+        return made
+    for part in state if isinstance(state, tuple) else (state,):  # attributes, and slots
+        put_attributes(made, part or {})
+    return made
 
 
 attach(__deepcopy__, _like, _own_attributes, __reduce_ex__)

@@ -42,6 +42,7 @@ class TypedStorage(Bytes):
         wrap_storage: UntypedStorage | None = None,
         dtype: dtypes.dtype | None = None,
         device: Any = None,
+        _internal: bool = False,
     ) -> None:
         if wrap_storage is None:
             dtype = dtype or dtypes.get_default_dtype()
@@ -215,11 +216,16 @@ class _LegacyMeta(type):
         return f"<class 'torch.{cls.__name__}'>"
 
 
+class _LegacyStorage(metaclass=_LegacyMeta):
+    """The base of these classes, of which no object is made."""
+
+    dtype = None  # type: ignore[assignment]
+
+
 def _legacy(dtype: dtypes.dtype) -> Any:
     text = f"The old class of storages of {dtype!r}: `TypedStorage` replaces it."
-    return _LegacyMeta(
-        f"{dtype.scalar_name}Storage", (), {"dtype": dtype, "__doc__": text, "__module__": "torch"}
-    )
+    members = {"dtype": dtype, "__doc__": text, "__module__": "torch"}
+    return _LegacyMeta(f"{dtype.scalar_name}Storage", (_LegacyStorage,), members)
 
 
 #: the old classes by name

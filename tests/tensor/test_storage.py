@@ -72,6 +72,9 @@ torch.tensor([], dtype=torch.int16).set_(torch.tensor([1, 2], dtype=torch.int32)
 torch.tensor([], dtype=torch.int64).set_(torch.tensor([1, 0, 7], dtype=torch.int32).untyped_storage())
 repr(torch.ones(2, dtype=torch.int64).storage()).replace("torch.storage.", "")
 torch.tensor(2.5).storage()[0]
+torch._utils._rebuild_tensor_v2(torch.arange(6.).storage(), 1, (2, 2), (2, 1), True, None)
+[torch._utils._rebuild_parameter(torch.ones(1), r, None).requires_grad for r in (True, False)]
+[issubclass(torch.FloatStorage, torch.storage._LegacyStorage), torch.TypedStorage([3], _internal=True)[0]]
 torch.tensor([1+2j]).storage()[0]
 """
 

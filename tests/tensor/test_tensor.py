@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import io
 import pickle
 
@@ -224,3 +225,17 @@ def test_slots_of_a_subclass_are_copied(way: str) -> None:
     assert type(made) is Slotted and made.note == "note" and not hasattr(made, "missing")
     made.elements.fill_(5)
     assert tensor.elements.tolist() == [0.0] * 3 and made.elements.tolist() == [5.0] * 3
+
+
+def test_a_subclass_is_rebuilt_with_its_attributes_and_slots() -> None:
+    rebuild = importlib.import_module("functorch_port._tensor")._rebuild_from_type_v2
+    made = rebuild(ft.ones, Slotted, ((2,),), ({"note": 1}, {"elements": 2}))
+    assert type(made) is Slotted and (made.note, made.elements) == (1, 2)
+
+
+def test_there_are_no_fake_tensors() -> None:
+    fake = ft._subclasses.fake_tensor
+    assert not fake.is_fake(ft.ones(1)) and not isinstance(ft.ones(1), fake.FakeTensor)
+    for kind in (fake.FakeTensor, fake.FakeTensorMode):
+        with pytest.raises(NotImplementedError, match="meta device"):
+            kind()

@@ -13,7 +13,7 @@ import functorch_port as torch
 from functorch_port._tensor.tensor import Tensor
 from functorch_port.utils.data._arrays import stacked
 
-_NO_NUMBERS = re.compile(r"[SaUO]")  # numpy type codes that have no tensor type
+np_str_obj_array_pattern = re.compile(r"[SaUO]")  # numpy type codes that have no tensor type
 _CANNOT = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 
 
@@ -45,7 +45,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Tensor):
         return data
     if isinstance(data, np.ndarray):
-        return data if _NO_NUMBERS.search(data.dtype.str) else torch.as_tensor(data)
+        return data if np_str_obj_array_pattern.search(data.dtype.str) else torch.as_tensor(data)
     if isinstance(data, np.generic) and not isinstance(data, np.str_):
         return torch.as_tensor(data)
     if isinstance(data, Mapping):
@@ -107,7 +107,7 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Tens
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Any:
     """Stack numpy arrays as tensors."""
-    if _NO_NUMBERS.search(batch[0].dtype.str):
+    if np_str_obj_array_pattern.search(batch[0].dtype.str):
         raise TypeError(_CANNOT.format(batch[0].dtype))
     first = batch[0]
     if _plain(collate_fn_map) and all(
