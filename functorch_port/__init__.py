@@ -70,6 +70,7 @@ _SUBMODULES = [
     "_dynamo",
     "_higher_order_ops",
     "_inductor",
+    "_tensor_str",
     "_utils",
     "accelerator",
     "amp",
