@@ -600,3 +600,8 @@ def test_numbers_of_a_tensor_as_text():
         with text.printoptions(precision=2):
             assert text.PRINT_OPTS.precision == 2 and text._tensor_str(T.tensor([0.123]), 0) == "[0.12]"
         assert text.PRINT_OPTS.precision == 4 and not hasattr(text.PRINT_OPTS, "no_such_option")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is known on Linux alone")
+def test_instructions_of_the_processor():
+    assert ft.backends.cpu.get_cpu_capability() == torch.backends.cpu.get_cpu_capability()
