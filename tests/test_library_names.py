@@ -592,3 +592,19 @@ def test_annotations_of_public_classes_can_be_read():
         ft.utils.data.Dataset,
     ):
         typing.get_type_hints(kind)
+
+
+def test_numbers_of_a_tensor_as_text():
+    for T in (torch, ft):
+        text = T._tensor_str
+        assert text._tensor_str(T.tensor([[1.0, 2.5], [3.0, -4.0]], requires_grad=True), 2) == (
+            "[[ 1.0000,  2.5000],\n   [ 3.0000, -4.0000]]"
+        )
+        with text.printoptions(precision=2):
+            assert text.PRINT_OPTS.precision == 2 and text._tensor_str(T.tensor([0.123]), 0) == "[0.12]"
+        assert text.PRINT_OPTS.precision == 4 and not hasattr(text.PRINT_OPTS, "no_such_option")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is known on Linux alone")
+def test_instructions_of_the_processor():
+    assert ft.backends.cpu.get_cpu_capability() == torch.backends.cpu.get_cpu_capability()

@@ -20,7 +20,14 @@ from .._array.placed import sharding_of
 from .._base import dtypes, meshes, watch
 from .._base.dtypes import dtype
 
-__all__ = ["format_tensor", "get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
+__all__ = [
+    "contents_text",
+    "format_tensor",
+    "get_printoptions",
+    "printoptions",
+    "set_printoptions",
+    "tensor_repr",
+]
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -187,7 +194,7 @@ def _nested(values: NDArray, indent: int, summarise: bool, width: int, show: Cal
     return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(texts) + "]"
 
 
-def _contents(values: NDArray, indent: int) -> str:
+def contents_text(values: NDArray, indent: int) -> str:
     """The numbers of a tensor, without prefix and suffixes."""
     if not values.size:
         return "[]"
@@ -260,7 +267,7 @@ def format_tensor(
         suffixes += [f"mesh={dict(sharding.mesh.shape)}", f"spec={sharding.spec}"]
         suffixes += [f"memory_kind={sharding.memory_kind!r}"] if is_on_hosts(sharding) else []
     if contents is None:
-        contents = "..." if values is None else _contents(values, len(prefix))
+        contents = "..." if values is None else contents_text(values, len(prefix))
     return _with_suffixes(prefix + contents, suffixes, len(prefix))
 
 
@@ -306,7 +313,7 @@ def sparse_repr(tensor: Any) -> str:
     for name, part in (("indices", tensor._indices()), ("values", tensor._values())):
         array = np.asarray(part.detach()._value)
         text = f"{name}=tensor("
-        text += _contents(array, indent + len(text))
+        text += contents_text(array, indent + len(text))
         lines.append(text + (")" if array.size else f", size={array.shape})"))
     kind, default = tensor.dtype, dtypes.get_default_dtype()
     suffixes = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]

@@ -3,6 +3,8 @@
 Switches with a counterpart in JAX set it; the others store their value, so that scripts run, and have no effect.
 """
 
+import contextlib
+
 from . import cpu as cpu
 from . import cuda as cuda
 from . import cudnn as cudnn
@@ -13,4 +15,6 @@ from . import mps as mps
 from . import openmp as openmp
 from . import opt_einsum as opt_einsum
 
+#: settings may be changed anywhere here
+__allow_nonbracketed_mutation = contextlib.nullcontext
 __all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]

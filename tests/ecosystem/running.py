@@ -78,6 +78,8 @@ def printed(program: Program, here: bool, *arguments: str) -> tuple[Any, float]:
     paths = os.pathsep.join([str(ROOT), str(HERE / "shared")])
     settings = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"}
     settings |= {"CUDA_VISIBLE_DEVICES": "", "MPLBACKEND": "agg"}
+    if program.library == "torchvision":  # the library itself, not this package's own
+        settings["FUNCTORCH_PORT_VISION"] = "installed"
     command = [str(program.python), *way, str(program.path), *arguments]
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
