@@ -116,7 +116,7 @@ def _described(spec: Any, refuse: Callable[[Any], Exception]) -> Structure:
         return [spec.type.__name__, list(spec.context), children]
     if spec.type in (tuple, list):
         return [spec.type.__name__, None, children]
-    if spec.type == "namedtuple":
+    if spec.type is namedtuple:
         return ["namedtuple", [spec.context.__name__, *spec.context._fields], children]
     if spec.type not in _names:
         raise refuse(spec.type)
@@ -138,7 +138,7 @@ def _spec(structure: Structure) -> TreeSpec:
         return TreeSpec(_PLAIN[kind], context, children)
     name, *fields = context
     if kind == "namedtuple":
-        return TreeSpec(kind, _named_tuple(name, *fields), children)
+        return TreeSpec(namedtuple, _named_tuple(name, *fields), children)
     if name not in _classes:
         raise RuntimeError(
             f"the program has objects of the dataclass {name!r}: register it with "
