@@ -48,7 +48,7 @@ examples:
   functorch-port serve model.pt2                      serve a program of torch.export over HTTP
   functorch-port plan train.py:build --topology v5e:16x16
                                                       say whether a step fits on a TPU pod that is not here
-  functorch-port check train.py                       say what a script needs that is not here, without running it
+  functorch-port check train.py                       say what a script needs that is not here
   functorch-port info                                 show versions, devices, settings
   JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own settings apply, here: use the CPU
 """

@@ -93,7 +93,9 @@ def test_the_suite_is_as_cheap_as_plain_jax(name: str) -> None:
 def test_the_memory_of_attention_grows_with_the_length() -> None:
     """By the kernel, with its derivative; without it with the square of the length."""
     short, long = found("attention", "2048"), found("attention", "4096")
-    assert long["kernel"]["temporary"] < 3 * short["kernel"]["temporary"]
+    for length, one in ((2048, short), (4096, long)):  # short arrays stay in VMEM, and take less
+        queries = 4 * 8 * length * 64 * 2
+        assert one["kernel"]["temporary"] < 12 * queries
     assert long["plain"]["temporary"] > 3 * short["plain"]["temporary"]
     assert long["kernel"]["temporary"] < long["plain"]["temporary"] / 5
     assert not long["kernel"]["wide"]
