@@ -87,6 +87,9 @@ a=[torch.zeros(3) for _ in range(9)]; len({t.data_ptr() for t in a})
 a=torch.zeros(3); b=[torch.zeros(3).copy_(a) for _ in range(9)]; len({t.data_ptr() for t in [a, *b]})
 [torch.zeros(0).data_ptr(), torch.zeros(3)[3:].data_ptr(), torch.zeros(2, device="meta").data_ptr()]
 a=torch.ones(4); [a.untyped_storage().data_ptr()==a.data_ptr(), a.storage().data_ptr()==a.data_ptr()]
+"""
+
+SHARED = """
 a=torch.zeros(4).numpy(); b=torch.from_numpy(a); b.data_ptr()==a.__array_interface__["data"][0]
 """
 
@@ -124,6 +127,13 @@ def test_an_address_stays_until_a_write(size: int) -> None:
     assert found == t.numpy().tobytes()
 
 
+@pytest.mark.cpu  # the plain backend shares no memory
+@pytest.mark.parametrize("code", programs.cases(SHARED))
+def test_addresses_of_memory_that_is_numpys(code: str) -> None:
+    programs.check(code)
+
+
+@pytest.mark.cpu
 def test_the_address_of_memory_that_numpy_shares() -> None:
     t = ft.zeros(3)
     array = t.numpy()
@@ -179,6 +189,7 @@ def test_a_tensor_and_its_storage_are_copied_together() -> None:
     assert storage.data_ptr() == other.data_ptr() and t.tolist() == [0.0, 0.0] != other.tolist()
 
 
+@pytest.mark.cpu
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "numbers"
     np.arange(3, dtype=np.float32).tofile(path)
