@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,6 +9,8 @@ from typing import Any
 from . import accelerator
 from ._base.device import device as _device
 from ._base.refused import refused_function
+from ._base.reraised import ExceptionWrapper as ExceptionWrapper
+from ._base.reraised import KeyErrorMessage as KeyErrorMessage
 from ._run.bind import function
 from ._tensor.creation import empty
 from ._tensor.tensor import Tensor
@@ -128,38 +128,3 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     if optional:
         return accelerator.current_device_index()
     raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
-
-
-class KeyErrorMessage(str):
-    """The text of a KeyError that is printed as it is, with its lines."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-class ExceptionWrapper:
-    """An exception of another thread or process, as text, to be raised again here.
-
-    Args:
-        exc_info: as ``sys.exc_info()`` gives it; by default that.
-        where: what to say of the place.
-    """
-
-    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
-        kind, value, trace = sys.exc_info() if exc_info is None else exc_info
-        self.exc_type: Any = kind
-        self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
-        self.where = where
-
-    def reraise(self) -> None:
-        """Raise the exception, with the text of where it came from."""
-        text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
-        if self.exc_type is KeyError:
-            text = KeyErrorMessage(text)
-        elif getattr(self.exc_type, "message", None):
-            raise self.exc_type(message=text)
-        try:
-            error = self.exc_type(text)
-        except Exception:  # it takes other arguments
-            raise RuntimeError(text) from None
-        raise error

@@ -109,9 +109,8 @@ class Joint:
         flat = _flat(arrays)
         if self.on_host or (arrays[0].__class__ is np.ndarray and executor.current.leaves(flat)):
             return flat
-        return placing.put(
-            flat, _in_a_row(arrays[0].sharding) if getattr(arrays[0], "committed", False) else None
-        )
+        committed = getattr(arrays[0], "committed", False)
+        return placing.put(flat, _in_a_row(arrays[0].sharding) if committed else None)
 
     def count(self, writes: int) -> None:
         """Have the members' versions tell that so many writes have come. Done twice it is as done once."""
@@ -209,12 +208,10 @@ def _flat(arrays: Sequence[Any]) -> np.ndarray:
 
 
 def _in_a_row(sharding: Any) -> Any:
-    """Where the elements of an array of one device lie, whatever its dimensions were."""
-    if isinstance(
-        sharding, NamedSharding
-    ):  # a mesh of one device, whose axes may be those of a later dimension
-        return NamedSharding(sharding.mesh, PartitionSpec(), memory_kind=sharding.memory_kind)
-    return sharding
+    """Where the elements of an array of one device lie. A mesh of it may have axes for dimensions that are gone."""
+    if not isinstance(sharding, NamedSharding):
+        return sharding
+    return NamedSharding(sharding.mesh, PartitionSpec(), memory_kind=sharding.memory_kind)
 
 
 def cut_on_host(array: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:

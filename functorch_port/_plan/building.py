@@ -27,13 +27,12 @@ from ..nn import Module
 from .planning import plan
 from .report import Plan
 from .topology import BadTopology, described_mesh, devices_of, parsed_mesh
-from .worker import Question
+from .worker import OPTIONS, Question
 
 __all__ = ["BadInput", "main", "planned", "told"]
 
 _DTYPES = {"bf16": "bfloat16", "fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16"}
 #: what ``build`` may ask for, with the option that gives it
-_OPTIONS = ("mesh", "batch", "length", "dtype", "remat", "microbatches")
 _NUMBERS = {
     "batch": "rows, of all devices together",
     "length": "tokens of a row, or whatever it is made of",
@@ -81,7 +80,7 @@ def asked_for(question: Question) -> dict[str, str]:
     named, takes_all = _parameters(_called_with(question, varied=True)[0])
     return {
         name: _as_text(named[name].default if name in named else None)
-        for name in _OPTIONS
+        for name in OPTIONS
         if takes_all or name in named
     }
 
@@ -211,7 +210,7 @@ def _no_build(file: str, name: str, module: ModuleType) -> str:
 def _builds(value: Any, module: ModuleType) -> bool:
     """Whether a value of a script is a function, maybe a partial one, that asks for something that plan gives."""
     is_own = inspect.isfunction(value) and value.__module__ == module.__name__
-    return (is_own or isinstance(value, partial)) and not _parameters(value)[0].keys().isdisjoint(_OPTIONS)
+    return (is_own or isinstance(value, partial)) and not _parameters(value)[0].keys().isdisjoint(OPTIONS)
 
 
 def _parameters(build: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
@@ -237,10 +236,10 @@ def _arguments(
         found.setdefault("mesh", described_mesh(topology))
     missing = [p.name for p in named.values() if p.default is p.empty and p.name not in found]
     for option in missing:
-        if option in _OPTIONS:
+        if option in OPTIONS:
             raise BadInput(f"{name}() asks for {option!r}: give it by --{option}")
         raise BadInput(
-            f"{name}() asks for {option!r}, which plan does not have: it gives {', '.join(_OPTIONS)}. Give that "
+            f"{name}() asks for {option!r}, which plan does not have: it gives {', '.join(OPTIONS)}. Give that "
             "parameter a default"
         )
     return found

@@ -169,9 +169,7 @@ def _number(text: str, what: str) -> float:
 
 def main(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
-    given = {
-        name: getattr(options, name) for name in ("mesh", "batch", "length", "dtype", "remat", "microbatches")
-    }
+    given = {name: getattr(options, name) for name in worker.OPTIONS}
     question = worker.Question(
         options.script, options.topology, {name: text for name, text in given.items() if text is not None},
         options.tokens, options.price,

@@ -20,7 +20,10 @@ from typing import NamedTuple
 
 from .topology import SETTINGS, virtual_devices
 
-__all__ = ["Failed", "Question", "run", "takes"]
+__all__ = ["OPTIONS", "Failed", "Question", "run", "takes"]
+
+#: what a function of a script can be given by name
+OPTIONS = ("mesh", "batch", "length", "dtype", "remat", "microbatches")
 
 
 class Question(NamedTuple):
@@ -29,7 +32,7 @@ class Question(NamedTuple):
     Attributes:
         script: a file, and the name of a function in it: ``train.py:build``.
         topology: the devices.
-        options: what the function is given by name, as text: mesh, batch, length, dtype, remat, microbatches.
+        options: what the function is given, those of `OPTIONS` as text.
         tokens: of a step, for rates; None: those of the first argument.
         price: of a chip for an hour.
         asks: "plan", or "takes": which options the function asks for, and whether those given can be used.

@@ -29,21 +29,22 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         return tracing.overlay.run_op(plan, dyn)
     if plan.eager:
         raise RuntimeError(tracing.overlay.data_dependent(plan.name, plan.eager))
-    if tracing.overlay.has_run_backward and _records(plan, dyn):
+    records = False
+    if _grad.enabled and plan.differentiable:
+        for a in dyn:
+            if isinstance(a, Tensor):
+                if a._base is not None:
+                    a._sync_view()
+                records = records or a._requires_grad
+    if records and tracing.overlay.has_run_backward:
         tracing.overlay.begin_forward()
-    values, records = [], False
+    values: list[Any] = []
     for a in dyn:
-        if isinstance(a, Tensor):
-            if a._base is not None and _grad.enabled and plan.differentiable:
-                a._sync_view()
-            values.append(a._value)
-            records = records or a._requires_grad
-        else:
-            values.append(a.array if isinstance(a, SymNumber) else a)
+        values.append(a._value if isinstance(a, Tensor) else a.array if isinstance(a, SymNumber) else a)
     tracing.overlay.note_inputs(dyn)
     if plan.check is not None:
         plan.check(*values)
-    if not (records and _grad.enabled and plan.differentiable):
+    if not records:
         return unrecorded(plan, once.run(plan, values))
     edges, mask = edges_of(dyn)
     tracing.overlay.note_edges(dyn, edges)
@@ -53,12 +54,6 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     node = node_class(plan.node)(plan, mask, edges, tuple(values), out)
     node.pull = pull
     return recorded(plan, node, out, dyn)
-
-
-def _records(plan: Plan, dyn: Sequence[Any]) -> bool:
-    return (
-        _grad.enabled and plan.differentiable and any(isinstance(a, Tensor) and a._requires_grad for a in dyn)
-    )
 
 
 def _stopped(value: Any) -> Any:

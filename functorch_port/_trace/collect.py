@@ -274,7 +274,7 @@ def _kept_cells(
         views = [t for t in (*accounted, *aliases) if t._base is not None]
         # views refer to their base, and tensors to their gradient
         escaped = arguments.held_by_others((*ours, *views, *overlay.grads))
-        looked_at = overlay.inside | places.free | {t._storage for t in (*aliases, *escaped)}
+        looked_at = set(overlay.inside) | places.free | {t._storage for t in (*aliases, *escaped)}
         left = set(map(id, arguments.leaves[: arguments.count])).difference(
             map(id, (*places.tensors, *escaped))
         )

@@ -150,7 +150,7 @@ class Pure:
         examples = [_example(leaf) for leaf in leaves]
         with jax.core.eval_context():  # a transform of JAX that is running has no part in it
             program, first, overlay = trace(fn, examples, tree, rng, join=False, sizes=sizes, checks=checks)
-        if not overlay.inside.isdisjoint(first.kept):
+        if any(cell in overlay.inside for cell in first.kept):
             overlay.undo()
             raise NotImplementedError(
                 f"functionalize: {first.why_once}; a pure function cannot do that. Return it, or call the "

@@ -90,7 +90,7 @@ class Overlay:
         data: pre-existing tensors that got one -> the Storage, the view and the base from before.
         across: what is known of other processes, if each computes with tensors of its own (see `across`).
         fn: the function that is traced.
-        order: the Storages of `inside`, as they were made.
+        inside: the Storages that were made in the trace, in their order.
         has_run_backward: whether a backward pass has run, and no forward pass since.
         tensor_hooks: hooks registered on pre-existing tensors: the tensor, how, the hook, its handle.
     """
@@ -133,7 +133,7 @@ class Overlay:
         self.taken_on_purpose: Storage | None = None
         self.kernels = True
         self.written: dict[Storage, tuple[int, int]] = {}
-        self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.inside: weakref.WeakKeyDictionary[Storage, None] = weakref.WeakKeyDictionary()
         self.made: dict[int, weakref.ref[Tensor]] = {}
         self.sources: dict[Tensor, None] = {}
         self.missed: list[Storage] = []
@@ -151,7 +151,6 @@ class Overlay:
         self.modes: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self.optimizers: dict[Any, OptimizerSnapshot] = {}
         self.edges: dict[tuple[Node, int], Tensor] = {}
-        self.order: list[weakref.ref[Storage]] = []
         self.has_run_backward = False
         self.draws: list[tuple[Callable[[], Any], Any]] = []
         self.data: dict[Tensor, tuple[Storage, Any, Any]] = {}
@@ -239,8 +238,7 @@ class Overlay:
         self.env[cell] = value
 
     def created(self, cell: Storage) -> None:
-        self.inside.add(cell)
-        self.order.append(weakref.ref(cell))
+        self.inside[cell] = None
 
     def note_backward(self) -> None:
         """A backward pass has run."""
@@ -253,7 +251,7 @@ class Overlay:
         passes first, and to keep what each of them saves.
         """
         self.has_run_backward = False
-        made = [cell for ref in self.order if (cell := ref()) is not None and _is_traced(cell.held)]
+        made = [cell for cell in self.inside if _is_traced(cell.held)]
         outside = {cell: value for cell, value in self.env.items() if _is_traced(value)}
         values, others = jax.lax.optimization_barrier(([cell.held for cell in made], [*outside.values()]))
         for cell, value in zip(made, values):

@@ -412,7 +412,7 @@ def _stages(
         if set(overlay.inside) - before:
             raise RuntimeError(KEPT)
     for cell in set(overlay.inside) - before:  # what custom functions made belongs to that other program
-        overlay.inside.discard(cell)
+        overlay.inside.pop(cell, None)
     return stages, watch.once
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from .. import _streams
 from .. import accelerator as _accelerator
 from .. import random as _random
 from .._base.device import count as _count
@@ -261,37 +262,20 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 # ---------------------------------------------------------------------- streams and events
 
 
-class Stream:
+class Stream(_streams.Stream):
     """JAX's only queue of a GPU: work on all streams runs in the order of the calls."""
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
-        self.device = _accelerator.at("cuda", device)
-        _to_jax(self.device)
-        self.priority = priority
+        found = _accelerator.at("cuda", device)
+        _to_jax(found)
+        super().__init__(found, priority=priority)
 
-    def synchronize(self) -> None:
-        """Wait for all work on the GPU."""
-        _accelerator.wait(self.device)
-
-    def query(self) -> bool:
-        """Wait for all work and return True."""
-        self.synchronize()
-        return True
-
-    def wait_stream(self, stream: Any) -> None:
-        """Does nothing: the work of a GPU runs in order."""
-
-    def wait_event(self, event: Any) -> None:
-        """Does nothing: the work of a GPU runs in order."""
-
-    def record_event(self, event: Event | None = None) -> Event:
+    def record_event(self, event: _streams.Event | None = None) -> _streams.Event:
         """Record an event on this stream."""
-        event = Event() if event is None else event
-        event.record(self)
-        return event
+        return super().record_event(Event() if event is None else event)
 
 
-class Event:
+class Event(_streams.Event):
     """A point in the GPU's work, for timing. `record` waits for the GPU, so that the time is exact.
 
     Args:
@@ -302,28 +286,12 @@ class Event:
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> None:
         init()
-        self._time: float | None = None
+        super().__init__("cuda")
 
-    def record(self, stream: Stream | None = None) -> None:
+    def record(self, stream: Any = None) -> None:
         """Wait for all work queued so far, and record the time."""
         synchronize()
         self._time = time.perf_counter()
-
-    def synchronize(self) -> None:
-        """Does nothing: `record` has waited."""
-
-    def wait(self, stream: Stream | None = None) -> None:
-        """Does nothing: `record` has waited."""
-
-    def query(self) -> bool:
-        """Return True: the work before the event is done."""
-        return True
-
-    def elapsed_time(self, end_event: Event) -> float:
-        """The milliseconds from this event to ``end_event``."""
-        if self._time is None or end_event._time is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        return (end_event._time - self._time) * 1e3
 
 
 def current_stream(device: Any = None) -> Stream:

@@ -24,6 +24,7 @@ from jax.sharding import PartitionSpec
 from .._base import config, device
 from .._base.dtypes import bfloat16, float16
 from .._base.meshes import within
+from .attention import repeated
 
 __all__ = ["Kernel", "flash", "kernel_for"]
 
@@ -68,7 +69,7 @@ class Kernel:
 
         def on_all(query: Any, key: Any, value: Any) -> Any:
             if key.shape[1] % parts:
-                key, value = (_repeated(x, query.shape[1]) for x in (key, value))
+                key, value = (repeated(x, query.shape[1]) for x in (key, value))
             return on_each(query, key, value)
 
         return on_all
@@ -155,13 +156,9 @@ flash.defvjp(_flash_forward, _flash_backward)
 def cudnn(query: jax.Array, key: jax.Array, value: jax.Array, is_causal: bool, scale: float) -> jax.Array:
     """By cuDNN."""
     heads = query.shape[-3] if query.ndim > 2 else 1
-    given = (jnp.swapaxes(_repeated(_four(x), heads), 1, 2) for x in (query, key, value))
+    given = (jnp.swapaxes(repeated(_four(x), heads), 1, 2) for x in (query, key, value))
     out = jax.nn.dot_product_attention(*given, scale=scale, is_causal=is_causal, implementation="cudnn")
     return jnp.swapaxes(out, 1, 2).reshape(query.shape)
-
-
-def _repeated(x: jax.Array, heads: int) -> jax.Array:
-    return x if x.shape[1] == heads else jnp.repeat(x, heads // x.shape[1], axis=1)
 
 
 def _four(x: jax.Array) -> jax.Array:

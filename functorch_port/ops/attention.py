@@ -19,7 +19,7 @@ from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import BOOL, c_name, check_broadcast, type_name, wide
 from functorch_port.ops.products import check_matmul, product
 
-__all__ = ["product_for", "scaled_dot_product_attention"]
+__all__ = ["product_for", "repeated", "scaled_dot_product_attention"]
 
 
 def _check(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
@@ -48,7 +48,7 @@ def _check(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None
         )
 
 
-def _repeated(x: jax.Array, heads: int) -> jax.Array:
+def repeated(x: jax.Array, heads: int) -> jax.Array:
     """The key or value heads (dimension -3), each repeated for its group of query heads."""
     if heads % x.shape[-3]:
         raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
@@ -135,7 +135,7 @@ def scaled_dot_product_attention(
             if x.ndim < 3:
                 span = f"[{-x.ndim}, {x.ndim - 1}]"
                 raise IndexError(f"Dimension out of range (expected to be in range of {span}, but got -3)")
-    spread = lambda x: _repeated(x, query.shape[-3]) if enable_gqa else x
+    spread = lambda x: repeated(x, query.shape[-3]) if enable_gqa else x
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
     check_matmul(query, jax.eval_shape(lambda x: jnp.swapaxes(spread(x), -1, -2), key))
@@ -150,21 +150,17 @@ def scaled_dot_product_attention(
     return by_platform(query, key, value, default=plain, **fused)
 
 
-def _for_heads(x: jax.Array, heads: int) -> jax.Array:
-    return x if x.shape[1] == heads else jnp.repeat(x, heads // x.shape[1], axis=1)
-
-
 @op("_attention_scores", where="", node="MulBackward0")
 def attention_scores(query: Array, key: Array, scale: float):
     """``query @ key.T * scale`` in a wide dtype, with the key heads repeated for the query heads."""
-    return _scores(query, _for_heads(key, query.shape[1]), scale)
+    return _scores(query, repeated(key, query.shape[1]), scale)
 
 
 @op("_attend", where="", node="FlexAttentionBackward")
 def attend_with_sums(scores: Array, value: Array):
     """(the values weighted by the softmax of the scores, the log-sum-exp, the maximum score)."""
     weights, lse = _weights(scores)
-    values = _for_heads(value, scores.shape[1]).astype(weights.dtype)
+    values = repeated(value, scores.shape[1]).astype(weights.dtype)
     return (
         product_for(value.dtype, weights, values).astype(value.dtype),
         lse,

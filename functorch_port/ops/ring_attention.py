@@ -24,7 +24,7 @@ from jax.sharding import PartitionSpec
 from .._base.meshes import within
 from .._run.registry import Array, op
 from ._common import wide
-from .attention import _check, _repeated, product_for
+from .attention import _check, product_for, repeated
 
 __all__ = ["ring_attention"]
 
@@ -49,7 +49,7 @@ def ring_attention(
     """
     _check(query, key, value, None, is_causal)
     if enable_gqa:
-        key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
+        key, value = repeated(key, query.shape[-3]), repeated(value, query.shape[-3])
     batch = jnp.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     query, key, value = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (query, key, value))
     factor = query.shape[-1] ** -0.5 if scale is None else scale

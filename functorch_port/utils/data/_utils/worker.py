@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import functorch_port as torch
+from functorch_port._base.reraised import ExceptionWrapper
 from functorch_port._base.tuning import tuning
 from functorch_port.utils.data._utils import collate
 from functorch_port.utils.data._utils.channel import Channel, Parcel
@@ -295,7 +296,7 @@ def _send(channel: Channel, task: int, result: Any, number: int) -> None:
         channel.send((task, Failure(error, number)))
 
 
-class Failure:
+class Failure(ExceptionWrapper):
     """An exception in a worker, raised in the loader's process in place of a batch.
 
     Args:
@@ -304,25 +305,5 @@ class Failure:
     """
 
     def __init__(self, error: BaseException, number: int) -> None:
-        self.kind = type(error)
-        lines = "".join(traceback.format_exception(error))
-        self.text = f"Caught {self.kind.__name__} in DataLoader worker process {number}.\nOriginal {lines}"
-
-    def error(self) -> BaseException:
-        """A new exception of the same type, or a RuntimeError if that type does not take one string."""
-        if self.kind is KeyError:
-            return KeyError(_Plain(self.text))
-        make: Any = self.kind
-        if getattr(make, "message", None):
-            return make(message=self.text)
-        try:
-            return make(self.text)
-        except Exception:
-            return RuntimeError(self.text)
-
-
-class _Plain(str):
-    """A string that a KeyError shows without quotes and escapes."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
+        found = type(error), error, error.__traceback__
+        super().__init__(found, f"in DataLoader worker process {number}")
