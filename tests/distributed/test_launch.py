@@ -19,7 +19,7 @@ names = ("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZ
          "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID MASTER_ADDR").split()
 dist.init_process_group("gloo")
 print("to stderr", file=sys.stderr)
-print(json.dumps([[os.environ[n] for n in names], sys.argv[1:], __name__, os.path.basename(sys.argv[0]), torch.__name__,
+print(json.dumps([[os.environ[n] for n in names], sys.argv[1:], __name__, os.path.basename(sys.argv[0]), torch.__file__.split('/')[-2],
     jax.device_count(), jax.local_device_count(), x.tolist(), str(x.device), dist.is_torchelastic_launched()]))
 """,
         "--lr",
@@ -150,7 +150,7 @@ print(json.dumps(t.item()))
 
 def test_a_module_and_filtered_output(started, ended, launching, tmp_path):
     (tmp_path / "mod.py").write_text(
-        "import torch, sys\nprint(torch.__name__, sys.argv[1:])\nassert __name__ == '__main__'"
+        "import torch, sys\nprint(torch.__file__.split('/')[-2], sys.argv[1:])\nassert __name__ == '__main__'"
     )
     command = launching("--local-ranks-filter=1", f"--log-dir={tmp_path}/logs", "-m", "mod", "-x")
     found = ended(started(["env", f"--chdir={tmp_path}", *command]))

@@ -123,17 +123,17 @@ def test_the_installed_torchvision_runs_over_this_package():
         "[1, 2]",
         "24.0",
         "24.0",
-        "torch.ops.torchvision.ps_roi_align is not supported: it is compiled for PyTorch",
+        "torch.ops.torchvision.ps_roi_align: it is compiled for PyTorch",
     ]
     assert done.stdout.splitlines() == wanted
 
 
 CHILDREN = """
-import multiprocessing, sys
+import multiprocessing, os, sys
 import torchvision
 def where(_):
     import torch, torchvision
-    return torch.__name__, torchvision.__name__
+    return torch.__name__, os.path.basename(os.path.dirname(torch.__file__)), torchvision.__name__
 if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         print(pool.map(where, [0]))
@@ -145,7 +145,7 @@ def test_children_get_the_same(setting, name, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(CHILDREN)
     done = launch(path, FUNCTORCH_PORT_VISION=setting)
-    assert done.stdout == f"[('functorch_port', '{name}')]\n", done.stderr[-3000:]
+    assert done.stdout == f"[('torch', 'functorch_port', '{name}')]\n", done.stderr[-3000:]
 
 
 def test_without_the_launcher_nothing_changes():
