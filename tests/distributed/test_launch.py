@@ -19,7 +19,8 @@ names = ("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZ
          "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID MASTER_ADDR").split()
 dist.init_process_group("gloo")
 print("to stderr", file=sys.stderr)
-print(json.dumps([[os.environ[n] for n in names], sys.argv[1:], __name__, os.path.basename(sys.argv[0]), torch.__file__.split('/')[-2],
+print(json.dumps([[os.environ[n] for n in names], sys.argv[1:], __name__, os.path.basename(sys.argv[0]),
+    torch.__file__.split('/')[-2],
     jax.device_count(), jax.local_device_count(), x.tolist(), str(x.device), dist.is_torchelastic_launched()]))
 """,
         "--lr",
