@@ -18,7 +18,7 @@ from .._tensor.tensor import Tensor
 from .opnode import edges_of, node_class
 from .results import has_gradient, recorded, unrecorded
 
-__all__ = ["run"]
+__all__ = ["NO_HISTORY", "run"]
 
 _grad = grad_mode.state
 
@@ -48,7 +48,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         return unrecorded(plan, once.run(plan, values))
     edges, mask = edges_of(dyn)
     tracing.overlay.note_edges(dyn, edges)
-    # what has no history here (`detach`, `no_grad`) has none for a second derivative either, which is JAX's
+    # what has lost its history (`detach`, `no_grad`) has none for a second derivative either, which is JAX's
     values = [v if m else _stopped(v) for v, m in zip(values, mask, strict=True)]
     out, pull = once.run_recorded(plan, mask, values)
     node = node_class(plan.node)(plan, mask, edges, tuple(values), out)
@@ -57,5 +57,16 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
 
 
 def _stopped(value: Any) -> Any:
-    is_traced = isinstance(value, jax.core.Tracer) and has_gradient[value.dtype]
-    return lax.stop_gradient(value) if is_traced else value
+    if not isinstance(value, jax.core.Tracer) or not has_gradient[value.dtype]:
+        return value
+    return lax.stop_gradient(value) if tracing.overlay.rebinds else _no_history(value)
+
+
+@jax.jit
+def _no_history(value: Any) -> Any:
+    """A mark in the trace of a pure function, which may or may not mean ``stop_gradient`` (see `_trace.stops`)."""
+    return lax.stop_gradient(value)
+
+
+#: what JAX calls the mark
+NO_HISTORY = _no_history.__name__

@@ -38,6 +38,7 @@ from .results import Results
 from .rows import Rows
 from .sizes import Sizes
 from .stages import Recording, Stage
+from .stops import settled
 from .whole import Whole, whole_of
 
 __all__ = ["assemble"]
@@ -87,6 +88,10 @@ def assemble(
     if overlay.local and not draft.boundary and rows is None:
         closed, cells, gone = _take_joined(draft, closed, cells, {*twins, *arguments.cells, *grad_of})
         closed = closed.replace(jaxpr=_simplified(closed.jaxpr))
+    if not overlay.rebinds:  # for JAX users, who may differentiate it
+        learned = [cell in overlay.learned for cell in cells]
+        learned += [False] * (len(closed.jaxpr.invars) - len(cells))
+        closed = closed.replace(jaxpr=settled(closed.jaxpr, learned))
     jaxpr, live = pruned(closed.jaxpr)
     closed = closed.replace(jaxpr=jaxpr)
     own = () if rows is None else [cell for cell, kind in zip(cells, rows.ins) if kind != "global"]

@@ -81,6 +81,7 @@ class Overlay:
         holders: other places that held these tensors, or arguments, before.
         sources: pre-existing tensors that were looked at through ``detach()``.
         reads: what the function reads besides tensors.
+        learned: the Storages of tensors that require grad, of those that operations took.
         local: whether the program stays in this process, so that it may use lowerings of our own.
         checks: what the program is to check of values; None if it checks nothing.
         described: the device that the program is for, if state on the meta device counts, as in `Compiled.described`.
@@ -109,6 +110,7 @@ class Overlay:
         self.rng = rng
         self.described = described
         self.rebinds = local
+        self.learned: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.local = local and described is None  # what is described is for another machine
         self.checks: list[Check] | None = [] if checks else None
         self.watched = [slot for slot in watched if slot.get() is not None]
@@ -261,7 +263,11 @@ class Overlay:
     def note_made(self, tensor: Tensor, source: Tensor | None = None) -> None:
         """A tensor made in the trace that shares its Storage: a view, or `detach()` of ``source``."""
         self.made[id(tensor)] = weakref.ref(tensor)
-        if source is not None and self.is_outside(source):
+        if source is None:
+            return
+        if source._requires_grad:
+            self.learned.add(source._storage)
+        if self.is_outside(source):
             self.sources[source] = None
 
     def notes(self) -> list[Any]:
@@ -350,8 +356,11 @@ class Overlay:
     def note_inputs(self, dyn: Sequence[Any]) -> None:
         """Tensors that an operation takes: their ``requires_grad`` is what the trace depends on."""
         for a in dyn:
-            if isinstance(a, Tensor) and a not in self.tensors and self.is_outside(a):
-                self.tensors[a] = a._requires_grad
+            if isinstance(a, Tensor):
+                if a._requires_grad:
+                    self.learned.add(a._storage)
+                if a not in self.tensors and self.is_outside(a):
+                    self.tensors[a] = a._requires_grad
 
     def note_edges(self, dyn: Sequence[Any], edges: Sequence[Any]) -> None:
         """Where gradients would leave the trace."""

@@ -139,11 +139,14 @@ class _Plan:
 
 
 def _typed(fn: Callable[..., Any], like: Any) -> Callable[..., Any]:
-    """A function of parameters that gets them in their own types: a line search with 64 bits widens them."""
+    """A function of parameters that gets them in their own types: a line search with 64 bits widens them. A value is
+    of the type of Python's numbers, as which the line search has its slope.
+    """
 
     @wraps(fn)
     def typed(params: Any, *args: Any, **kwargs: Any) -> Any:
-        return fn(jax.tree.map(lambda new, p: jnp.asarray(new, p.dtype), params, like), *args, **kwargs)
+        out = fn(jax.tree.map(lambda new, p: jnp.asarray(new, p.dtype), params, like), *args, **kwargs)
+        return jnp.asarray(out, float) if isinstance(out, jax.Array) and jnp.ndim(out) == 0 else out
 
     return typed
 
