@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -258,12 +260,27 @@ def test_the_options_of_a_run_that_goes_on_are_those_that_it_is_given(size, tmp_
             gpt_pod.main([*options, "--steps", "4", *changed])
     jobs, restore = [], gpt_pod.Run.restore
     monkeypatch.setattr(gpt_pod.Run, "restore", lambda run: (jobs.append(run.job), restore(run))[1])
-    gpt_pod.main([*options, "--steps", "6", "--lr", "5e-3", "--decay", "0.3", "--profile", "4:5"])
+    gpt_pod.main([*options, "--steps", "6", "--lr", "5e-3", "--decay", "0.3"])
     rates = [line[3] for line in losses_of(tmp_path) if line[3] is not None]
     falls = [0.1 + 0.45 * (1 + np.cos(np.pi * done / 4)) for done in range(4)]
     np.testing.assert_allclose(rates, [5e-4, 1e-3, *(5e-3 * rate for rate in falls)], rtol=1e-12)
     assert [group["weight_decay"] for group in jobs[0].optimizer.param_groups] == [0.3, 0.0]
-    assert [*(tmp_path / "profile").iterdir()]
+
+
+def test_a_profile_of_some_steps(tmp_path):
+    """In a process of its own: that of the tests may have loaded libtpu."""
+    options = ["--steps", "4", *TINY, str(tmp_path), "--profile", "2:3"]
+    code = "import sys; sys.path.insert(0, 'examples'); import gpt_pod; gpt_pod.main(sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *options],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [*(tmp_path / "profile").glob("*.pt.trace.json*")]
+    assert [line[0] for line in losses_of(tmp_path) if line[1] is not None] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("size", ["gpt2"], indirect=True)

@@ -35,15 +35,23 @@ def address(cell: Storage) -> int:
     """
     if not nbytes(cell):
         return 0
-    if cell.held.__class__ in HOST and cell.held.size > tuning.numpy_elements:
-        cell.array()  # which a read would do, and the address would be another one
     found = _address(cell)
-    if found and _told.get(found) is not cell:
-        if not _is_its_own(cell):
+    if found and (other := _told.get(found)) is not cell:
+        if not _is_its_own(cell) or (other is not None and _lies_at(other, found)):
             cell.put(executor.current.place(np.array(cell.look())))
             found = _address(cell)
         _told[found] = cell
     return found
+
+
+def _lies_at(cell: Storage, place: int) -> bool:
+    """Whether it has been there since it was told so: two arrays are one piece of memory where a program gives one
+    result twice.
+    """
+    try:
+        return _address(cell) == place
+    except RuntimeError:
+        return False
 
 
 def _is_its_own(cell: Storage) -> bool:
@@ -55,6 +63,8 @@ def _is_its_own(cell: Storage) -> bool:
 
 
 def _address(cell: Storage) -> int:
+    if cell.held.__class__ in HOST and cell.held.size > tuning.numpy_elements:
+        cell.array()  # which a read would do, and the address would be another one
     if cell.held.__class__ in VALUES and cell.held.bound:
         shared = executor.current.shared_memory(cell)
         if shared is not None:

@@ -126,7 +126,11 @@ class profile:
         self._leave_step()
         before, self.step_num = self.current_action, self.step_num + 1
         self.current_action = self.schedule(self.step_num)
-        self._go(before, self.current_action)
+        try:
+            self._go(before, self.current_action)
+        except BaseException:
+            self.current_action = ProfilerAction.NONE  # so that `stop` does not end what was not begun
+            raise
         self._enter_step()
 
     def stop(self) -> None:
@@ -160,12 +164,11 @@ class profile:
         folder = getattr(self.on_trace_ready, "xla_folder", None)
         if folder is not None:
             _check_jax_can_trace()
+            jax.profiler.start_trace(folder)
         if self.acc_events and self.profiler is not None:
             self._earlier += self.events()
         self.profiler = profiler.profile(**self._options)
         self.profiler.__enter__()
-        if folder is not None:
-            jax.profiler.start_trace(folder)
 
     def _end(self, ready: bool) -> None:
         if getattr(self.on_trace_ready, "xla_folder", None) is not None:

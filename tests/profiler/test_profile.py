@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import jax
 import pytest
 import torch
 
@@ -279,6 +280,17 @@ def test_no_trace_where_jax_would_end_the_process(tmp_path) -> None:
     pytest.importorskip("libtpu", reason="the TPU compiler")
     done = to_tensorboard(tmp_path, "tpu")
     assert done.returncode == 1 and "Profile in another process" in done.stderr
+
+
+def test_what_cannot_be_traced_is_the_error_not_that_no_trace_was_begun(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(jax.profiler, "start_trace", lambda folder: 1 / 0)
+    made = ft.profiler.profile(
+        schedule=ft.profiler.schedule(wait=0, warmup=1, active=1),
+        on_trace_ready=ft.profiler.tensorboard_trace_handler(str(tmp_path)),
+    )
+    monkeypatch.setattr("functorch_port.profiler._profile._check_jax_can_trace", lambda: None)
+    with pytest.raises(ZeroDivisionError), made:
+        made.step()
 
 
 def test_compiled_functions_are_one_entry() -> None:

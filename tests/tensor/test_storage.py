@@ -9,6 +9,8 @@ import io
 import pickle
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import programs
 import pytest
@@ -125,6 +127,14 @@ def test_an_address_stays_until_a_write(size: int) -> None:
     t.add_(1)
     found = ctypes.string_at(t.data_ptr(), 4 * size)
     assert found == t.numpy().tobytes()
+
+
+def test_addresses_of_one_result_that_a_program_gives_twice() -> None:
+    arrays = jax.jit(lambda x: (x + 1,) * 2)(jnp.arange(20_000.0))
+    a, b = map(ft.from_jax, arrays)
+    addresses = [a.data_ptr(), b.data_ptr()]
+    assert addresses[0] != addresses[1] and addresses == [a.data_ptr(), b.data_ptr()]
+    assert (a == b).all() and ctypes.string_at(addresses[1] + 8, 4) == np.float32(3).tobytes()
 
 
 @pytest.mark.cpu  # the plain backend shares no memory
