@@ -217,7 +217,7 @@ def embedding_bag(
     )
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     bag, count, largest = function("_embedding_bag_parts")(
-        weight.detach(), indices, offsets, name, include_last_offset, padding, weight.requires_grad
+        weight._alias(), indices, offsets, name, include_last_offset, padding, weight.requires_grad
     )
     if (
         (mode, padding_idx) == (0, None)

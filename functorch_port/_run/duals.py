@@ -230,6 +230,6 @@ def take(tensor: Tensor, out: Tensor) -> None:
         old = tangent_of(tensor)
     assert old is not None
     with paused():
-        value: Any = old.detach() * 0 if new is None else new
+        value: Any = old._alias() * 0 if new is None else new
         old._check_inplace(value)
         old._take(value.broadcast_to(old.shape))

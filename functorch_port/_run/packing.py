@@ -135,7 +135,7 @@ def pack_all(node: Any, where: Sequence[int], inputs: Sequence[Any], outputs: Se
             "saved_tensors_hooks inside a compiled function, which decides itself what it keeps: call it outside"
         )
     for i in where:
-        tensor = inputs[i] if i >= 0 else outputs[-1 - i].detach()
+        tensor = inputs[i] if i >= 0 else outputs[-1 - i]._alias()
         if isinstance(tensor, Tensor):  # hooks are not called for numbers
             held = _saved_tensor(node, i)
             held.put(saved.state.hooks[-1], tensor)
@@ -194,7 +194,7 @@ def _result(node: Any, number: int, values: Sequence[Any]) -> Tensor:
     """An output of an operation: of the tensor that has it, or computed again."""
     for tensor in alive(Tensor):
         if tensor._grad_fn is node and tensor._output_nr == number:
-            return tensor.detach()
+            return tensor._alias()
     made = executor.current.compute(node.plan, values)
     return wrap(made[number] if isinstance(made, tuple | list) else made)
 
@@ -231,7 +231,7 @@ def _at_edge(value: Any, edge: Any, unchanged: bool) -> Tensor:
 
 def with_history(tensor: Tensor, edge: Any) -> Tensor:
     """The tensor's value with the history that it was saved with."""
-    tensor = tensor.detach()
+    tensor = tensor._alias()
     tensor._requires_grad = True
     if hasattr(edge[0], "variable"):
         tensor._accumulator = weakref.ref(edge[0])

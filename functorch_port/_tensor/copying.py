@@ -90,7 +90,7 @@ def rebuild(
     tensor._storage, tensor._requires_grad = cell, requires_grad
     if view is not None:
         with overriding.WithoutAll():
-            tensor._view = function("_strided")(tensor.detach(), *view)._view
+            tensor._view = function("_strided")(tensor._alias(), *view)._view
     put_attributes(tensor, extra)
     return tensor
 

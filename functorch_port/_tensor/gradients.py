@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from .._array import placed, tracing
 from .._base import inside
 from . import grad_mode
@@ -177,10 +179,24 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
 
 
 def detach(self: Tensor) -> Tensor:
-    """A tensor that shares this one's Storage and is cut off from its history."""
+    """A tensor that shares this one's Storage and is cut off from its history, for JAX as for the tape."""
+    tensor = self._alias()
+    if not tracing.overlay.rebinds if tracing.overlay else self._is_traced():
+        tensor._view = self._stopped()
+    return tensor
+
+
+def _is_traced(self: Tensor) -> bool:
+    """Whether a transform of JAX's runs, and has this value."""
+    if not inside.met or inside.top_trace(None) is inside.NO_TRACE:
+        return False
+    return isinstance(self._storage.held, jax.core.Tracer)
+
+
+def _alias(self: Tensor) -> Tensor:
+    """`detach` of what the tape alone differentiates."""
     tensor = bare(Tensor)
-    tensor._storage = self._storage
-    tensor._view = self._view if not tracing.overlay or not tracing.overlay.transforms else self._stopped()
+    tensor._storage, tensor._view = self._storage, self._view
     own = self._counter()
     if own is not None:
         tensor._own_count = own
@@ -205,7 +221,7 @@ def detach_(self: Tensor) -> Tensor:
 
 def _data(self: Tensor) -> Tensor:
     """A tensor that shares this one's Storage and is invisible to autograd, which does not count its writes."""
-    tensor = self.detach()
+    tensor = self.detach() if tracing.overlay and tracing.overlay.transforms else self._alias()
     tensor._own_count = [0]
     return tensor
 
@@ -291,8 +307,8 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 
 
 attach(
-    _check_requires_grad, requires_grad_, _get_grad, _set_grad, detach, detach_, retain_grad, register_hook,
-    _hooked, register_post_accumulate_grad_hook,
+    _check_requires_grad, requires_grad_, _get_grad, _set_grad, _alias, _is_traced, detach, detach_, retain_grad,
+    register_hook, _hooked, register_post_accumulate_grad_hook,
     requires_grad=property(_requires_grad, _set_requires_grad, _delete_requires_grad),
     grad_fn=property(_grad_fn),
     output_nr=property(_output_nr),

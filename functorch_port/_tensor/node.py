@@ -228,7 +228,7 @@ class Node:
             raise TypeError(f"expected {self.outputs} arguments, got {len(grads)} instead")
         results = self.to_hook(self.apply_recorded(list(grads)))
         if not grad_mode.is_grad_enabled():
-            results = [None if r is None else r.detach() for r in results]
+            results = [None if r is None else r._alias() for r in results]
         return tuple(results) if len(results) != 1 else results[0]
 
     def _sequence_nr(self) -> int:

@@ -620,7 +620,7 @@ class Tensor:
         """The determinant."""
 
     def detach(self) -> Tensor:
-        """A tensor that shares this one's Storage and is cut off from its history."""
+        """A tensor that shares this one's Storage and is cut off from its history, for JAX as for the tape."""
 
     def detach_(self) -> Self:
         """Cut this tensor off from its history, in place."""

@@ -139,7 +139,7 @@ def _tensor_output(
     if leaf.is_sparse or not overlay.rebinds:
         return _value_output(leaf, overlay, arguments, outs, live)
     if live and made.made.get(id(leaf), made.left) < made.left:  # what is kept in places has no history
-        return Computed(outs.add_tensor(leaf), True, made.number(leaf.detach()))
+        return Computed(outs.add_tensor(leaf), True, made.number(leaf._alias()))
     known = not any(map(is_symbolic_dim, leaf._value.shape))  # else a view cannot be made again
     special = (leaf._view is not None and known) or leaf._own_count is not None or leaf._kept_grad is not None
     special |= (

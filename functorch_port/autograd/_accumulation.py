@@ -71,7 +71,7 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
     if across is not None and variable._storage in across.averaged:
         total = _arriving(across, variable, None if old is None else old._look(), value, create_graph)
         if old is None:
-            variable._set_grad(tensor_of(total).detach())
+            variable._set_grad(tensor_of(total)._alias())
         else:
             old._set_value(total)
         return
@@ -80,7 +80,7 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
     if old is None:
         new = tensor_of(value)
         if not create_graph:
-            new = new.detach() if variable._view is None or new.is_sparse else _laid_as(variable, new)
+            new = new._alias() if variable._view is None or new.is_sparse else _laid_as(variable, new)
         variable._set_grad(new)
     elif create_graph:
         variable._set_grad(summed(old, value))
@@ -88,7 +88,7 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         total = summed(value, old)
         variable._set_grad(old._take(total) if total.is_sparse and not tracing.overlay else total)
     elif isinstance(value, Tensor) and value.is_sparse:
-        old._set_value((old.detach() + value)._value)
+        old._set_value((old._alias() + value)._value)
     else:
         old._set_value(summed(old._look(), array_of(value)))
 
@@ -97,7 +97,7 @@ def _laid_as(variable: Tensor, value: Tensor) -> Tensor:
     """A gradient that lies in memory as its tensor does, if that fills a block of it."""
     order = memory_order(variable)
     if order is None or not is_dense(variable.shape, variable._strides()):
-        return value.detach()
+        return value._alias()
     return laid(wrap(value._look()), order)  # type: ignore[no-any-return]
 
 

@@ -51,4 +51,4 @@ class Variable(metaclass=_VariableMeta):
             )
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-        return data.detach().requires_grad_(requires_grad)
+        return data._alias().requires_grad_(requires_grad)

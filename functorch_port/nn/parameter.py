@@ -50,7 +50,10 @@ class Parameter(Tensor, metaclass=_ParameterType):
         if data is not None and type(data) is not Tensor and is_overriding(type(data)):
             return _marked(data, requires_grad)
         with WithoutAll():
-            return cls._of(empty(0) if data is None else data.detach(), requires_grad)
+            if data is None:
+                data = empty(0)
+            # what is no tensor lacks `detach`, as PyTorch's error says
+            return cls._of(data._alias() if isinstance(data, Tensor) else data.detach(), requires_grad)
 
     @classmethod
     def _of(cls, data: Tensor, requires_grad: bool) -> Parameter:

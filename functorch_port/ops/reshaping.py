@@ -132,7 +132,7 @@ def view(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
                 "converting to a different dtype."
             )
         # PyTorch does not count it as a view: it has no history
-        return bind.function("_view_dtype")(self, kwargs["dtype"] if kwargs else size[0]).detach()
+        return bind.function("_view_dtype")(self, kwargs["dtype"] if kwargs else size[0])._alias()
     new = infer_size(_given("view", "size", size, kwargs), self.numel())
     if self._view is not None and not can_view(self.shape, self._strides(), new):
         raise RuntimeError(

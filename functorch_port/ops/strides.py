@@ -78,7 +78,7 @@ def as_strided(
 def _from_root(input: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
     root = input if input._view is None else input._base
     if root is None or root._view is not None:
-        root = input.detach()
+        root = input._alias()
         root._view = None
     return _strided(root, size, stride, offset, input.dtype, input._turned())
 

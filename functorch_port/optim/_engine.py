@@ -654,7 +654,7 @@ def _update_recorded(rule: Rule, batch: Batch, i: int) -> State:
     new, *values = run(plan, [param, batch.grads[i], *given, *batch.scalars[group]])
     param.copy_(new)
     if not given:  # made in this step, from the gradient's value: PyTorch detaches it
-        return tuple(v.detach() for v in values) if values else (None,) * len(state)
+        return tuple(v._alias() for v in values) if values else (None,) * len(state)
     for tensor, value in zip(given, values, strict=True):
         tensor.copy_(value)
     return state

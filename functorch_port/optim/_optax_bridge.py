@@ -406,7 +406,7 @@ class OptaxOptimizer(Optimizer):
                 loss = closure()
             extra[_LOSS] = loss
         extra = {
-            name: x.detach()._value if isinstance(x, Tensor) else x
+            name: x._alias()._value if isinstance(x, Tensor) else x
             for name, x in extra.items()
             if x is not None
         }

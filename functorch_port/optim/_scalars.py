@@ -38,7 +38,7 @@ def host_number(array: Any) -> Any:
 def replaced(array: Any, number: Any) -> Any:
     """A new value for a 0-dim state entry that held ``array``."""
     if isinstance(number, Tensor):
-        return number.detach()._value.astype(array.dtype).reshape(array.shape)
+        return number._alias()._value.astype(array.dtype).reshape(array.shape)
     if isinstance(number, jax.Array):
         return number.astype(array.dtype).reshape(array.shape)
     new = number_array(float(number), array.dtype, array.shape)

@@ -511,7 +511,7 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool, old: Any = None, kee
         dtype = param.dtype if param.is_floating_point() and not keeps else value.dtype
         if placed.sharding_of(param._storage) is None or value.is_meta:
             return value.to(dtype=dtype, device=param.device)
-        fit = value.detach().to(dtype=dtype)
+        fit = value._alias().to(dtype=dtype)
         if (
             isinstance(old, Tensor)
             and old.shape == fit.shape

@@ -207,8 +207,8 @@ class AveragedModel(Module):
         """Add the current weights of ``model`` to the average."""
         averages, values = [], []
         for average, value in zip(self._entries(self.module), self._entries(model), strict=False):
-            averages.append(average.detach())
-            values.append(value.detach().to(average.device))
+            averages.append(average._alias())
+            values.append(value._alias().to(average.device))
         if tracing.overlay:
             # Which update is the first is not known in a trace: both are computed, one is kept.
             self._average(averages, values)
@@ -222,7 +222,7 @@ class AveragedModel(Module):
             self._average(averages, values)
         if not self.use_buffers:
             for mine, theirs in zip(self.module.buffers(), model.buffers(), strict=True):
-                mine.detach().copy_(theirs.detach().to(mine.device))
+                mine._alias().copy_(theirs._alias().to(mine.device))
         self.n_averaged += 1
 
     def _entries(self, module: Module) -> Iterable[Tensor]:
@@ -232,7 +232,7 @@ class AveragedModel(Module):
         if self.avg_fn is not None:
             for average, value in zip(averages, values, strict=True):
                 count = self.n_averaged.to(average.device)
-                average.copy_(self.avg_fn(average.detach(), value, count))
+                average.copy_(self.avg_fn(average._alias(), value, count))
             return
         update = self.multi_avg_fn or _mean_update
         places: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}

@@ -114,3 +114,36 @@ def test_what_never_had_a_history_in_a_scan() -> None:
         state = pure.state(data)
         found = jax.grad(lambda data: pure(state, data)[0])(data)
     np.testing.assert_allclose(found, 3 * 2.0**2 * 0.5**3, rtol=1e-10, atol=1e-12)
+
+
+def _straight_through(lib: Any, x: Any) -> Any:
+    return ((x + (x.round() - x).detach()) ** 3).sum()
+
+
+def _twice(lib: Any, x: Any) -> Any:
+    y = x.detach()
+    return (x * y[0] * lib.exp(x.t().detach())[1, 0] * y.detach().sum()).sum()
+
+
+def _gumbel(lib: Any, x: Any) -> Any:
+    soft = lib.softmax(x, -1)
+    hard = lib.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
+    return ((hard - soft.detach() + soft) * lib.arange(3, dtype=lib.float64)).sum()
+
+
+@pytest.mark.parametrize("fn", [_straight_through, _twice, _gumbel], ids=lambda f: f.__name__[1:])
+def test_detach_is_stop_gradient_where_nothing_requires_grad(fn: Any) -> None:
+    x = torch.tensor(X, requires_grad=True)
+    (wanted,) = torch.autograd.grad(fn(torch, x), x)
+    pure = ft.functionalize(lambda x: fn(ft, x))
+    with jax.enable_x64(True):
+        given = jnp.asarray(X)
+        state = pure.state(given)
+        ways = {
+            "functionalize": lambda x: pure(state, x)[0],
+            "eager": lambda x: fn(ft, ft.from_jax(x)).jax(),
+            "jit": jax.jit(lambda x: fn(ft, ft.from_jax(x)).jax()),
+            "vmap": lambda x: jax.vmap(lambda x: fn(ft, ft.from_jax(x)).jax())(x[None])[0],
+        }
+        for name, way in ways.items():
+            np.testing.assert_allclose(jax.grad(way)(given), wanted.numpy(), rtol=1e-10, err_msg=name)

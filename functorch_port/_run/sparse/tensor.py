@@ -283,6 +283,9 @@ class SparseTensor(Tensor):
     def detach(self) -> SparseTensor:
         return self._with(self._vals.detach())
 
+    def _alias(self) -> SparseTensor:
+        return self._with(self._vals._alias())
+
     def detach_(self) -> SparseTensor:
         self._vals = self._vals.detach()
         return self
