@@ -221,6 +221,10 @@ def test_warnings_are_torchs(name):
     assert theirs == ours and len(ours[2]) == 1
 
 
+def test_scripts_find_the_text_of_the_epoch_warning():
+    same_outcome(lambda T: T.optim.lr_scheduler.EPOCH_DEPRECATION_WARNING)
+
+
 @pytest.mark.parametrize(
     "name", ["step", "multistep", "constant", "linear", "exponential", "polynomial", "cosine"]
 )
