@@ -16,10 +16,15 @@ from functorch_port.ops._common import type_name, wide
 from functorch_port.ops.embedding import _TYPE_NAMES, _rows, by_frequency
 
 
-def _check_bags(weight: Any, input: Any, offsets: Any, *_: Any, **__: Any) -> None:
-    """Check that the indices are in range and the offsets increase from 0."""
+def _check_offsets(rows: Any, input: Any, offsets: Any, *_: Any, **__: Any) -> None:
+    """Check that the offsets increase from 0."""
     if offsets is not None and offsets.shape[0]:
         refuse(partial(_bad_offsets, input.size), partial(_offsets_error, input.size), offsets)
+
+
+def _check_bags(weight: Any, input: Any, offsets: Any, *_: Any, **__: Any) -> None:
+    """Check that the indices are in range and the offsets increase from 0."""
+    _check_offsets(weight, input, offsets)
     rows, double = weight.shape[0], weight.dtype == np.float64
 
     def error(values: Any) -> Exception:
@@ -165,7 +170,7 @@ def embedding_bag(
     return _combined(rows, input, offsets, per_sample_weights, mode, include_last_offset, padding_idx)
 
 
-@op("_embedding_bag_of_rows", where="", node="EmbeddingBagBackward0")
+@op("_embedding_bag_of_rows", where="", node="EmbeddingBagBackward0", check=_check_offsets)
 def embedding_bag_of_rows(
     rows: Array,
     input: Array,

@@ -205,3 +205,19 @@ def test_stateless_and_what_a_call_leaves():
         return out
 
     same(program)
+
+
+def test_helpers_of_custom_pruning_methods():
+    def program(T):
+        P = prune_of(T)
+        counts = [P._compute_nparams_toprune(a, 17) for a in (0, 3, 0.4, 1.0, 40)]
+        return counts, tries(
+            *[lambda a=a: P._validate_pruning_amount_init(a) for a in (-1, 0, 9, 0.5, 1.5, -0.1, "much")],
+            *[lambda a=a: P._validate_pruning_amount(a, 5) for a in (5, 6, 7.0)],
+            lambda: P._validate_structured_pruning(T.ones(3)),
+            lambda: P._validate_structured_pruning(T.ones(3, 1)),
+            lambda: P._validate_pruning_dim(T.ones(3, 1), 1),
+            lambda: P._validate_pruning_dim(T.ones(3, 1), 2),
+        )
+
+    same(program)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from compare import _fresh, case, check_case, check_second, resolve, sample, to_ours
+from compare import _fresh, case, check_case, check_second, resolve, same, sample, to_ours
 
 import functorch_port as ft
 
@@ -157,6 +157,7 @@ dense = [
     F("linear", X, W, sample(4)),
     F("linear", X, W.float()),
     F("linear", X, W, B.float()),
+    F("linear", sample(2, 3, 4), W, B.float()),
     F("linear", X, sample(5, 4, 4)),
     F("linear", T(1.0), sample(5, 4)),
     F("linear", X, sample(3)),
@@ -170,6 +171,15 @@ dense = [
     F("bilinear", sample(2, 3), sample(2, 4), sample(5, 3, 4), sample(4)),
     F("bilinear", sample(2, 3), sample(2, 4, 4), sample(5, 3, 4)),
 ]
+
+
+def test_a_bias_of_its_own_dtype_is_added_to_what_is_not_contiguous():
+    def program(lib, x, weight, bias):
+        return lib.nn.functional.linear(x.transpose(0, 1), weight, bias)
+
+    inputs = sample(2, 3, 4), W, B.float()
+    same(program(torch, *inputs), program(ft, *map(to_ours, inputs)))
+
 
 IMG, KER = sample(2, 3, 7, 6), sample(4, 3, 3, 2, seed=1)
 convolutions = [

@@ -279,3 +279,14 @@ def test_falling_offsets_are_refused(mode, starts, told):
     """PyTorch reads memory beside the indices there, or says that its own check failed."""
     with pytest.raises(RuntimeError, match=told):
         ft.nn.functional.embedding_bag(ft.tensor([1, 2, 4, 5]), ft.ones(6, 3), ft.tensor(starts), mode=mode)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("starts", "told"), [([1, 2], "has to be 0"), ([0, 9], "than input's length 4 but got")]
+)
+def test_offsets_outside_the_indices(starts, told, sparse):
+    for lib in (torch, ft):
+        bag = lib.nn.EmbeddingBag(6, 3, mode="sum", sparse=sparse)
+        with pytest.raises(RuntimeError, match=told):
+            bag(lib.tensor([1, 2, 4, 5]), lib.tensor(starts))

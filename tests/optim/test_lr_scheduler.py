@@ -221,6 +221,10 @@ def test_warnings_are_torchs(name):
     assert theirs == ours and len(ours[2]) == 1
 
 
+def test_scripts_find_the_text_of_the_epoch_warning():
+    same_outcome(lambda T: T.optim.lr_scheduler.EPOCH_DEPRECATION_WARNING)
+
+
 @pytest.mark.parametrize(
     "name", ["step", "multistep", "constant", "linear", "exponential", "polynomial", "cosine"]
 )
@@ -264,6 +268,23 @@ def test_resuming_with_last_epoch():
             scheduler.step()
             out.append(_rates(optimizer, scheduler))
         return out, plain(optimizer.state_dict()["param_groups"])
+
+    same_outcome(run)
+
+
+def test_the_height_of_cycles_follows_a_loaded_state():
+    def run(T):
+        L, out = T.optim.lr_scheduler, []
+        other = L.CyclicLR(_optimizer(T), 1.0, 5.0)
+        for mode in ("triangular2", "exp_range", "triangular"):
+            scheduler = L.CyclicLR(_optimizer(T), 1.0, 5.0, mode=mode, gamma=0.5)
+            state = scheduler.state_dict()
+            other.load_state_dict(state)
+            out += [
+                f(x) for s in (scheduler, other) for f in (s.scale_fn, s._scale_fn_ref) for x in (1, 2, 5)
+            ]
+            out.append("_scale_fn_ref" in state)
+        return out
 
     same_outcome(run)
 

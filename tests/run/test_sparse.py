@@ -12,6 +12,7 @@ import torch
 from twins import outcome, plain, same_outcome
 
 import functorch_port as ft
+from functorch_port.distributed.tensor import DTensor
 
 # PyTorch says once per process that it does not check the indices.
 with warnings.catch_warnings():
@@ -129,6 +130,12 @@ PROGRAMS = {
     "pickle": lambda T: pickle.loads(pickle.dumps(_rows(T).coalesce())),
     "long": lambda T: T.sparse_coo_tensor(T.arange(1200).reshape(1, -1), T.ones(1200), (1200,)),
 }
+
+
+def test_a_sparse_tensor_is_no_dtensor():
+    made = ft.eye(3).to_sparse()
+    assert not isinstance(made, DTensor)
+    assert not isinstance(made._values(), DTensor)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -37,7 +37,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     require_tensor("linear", "input", 1, input)
     require_tensor("linear", "weight", 2, weight)
     if bias is not None:
-        return (_linear_2d if input.ndim == 2 else _linear_nd)(input, weight, bias)
+        if input.ndim == 2:
+            return _linear_2d(input, weight, bias)
+        if bias.dtype == input.dtype or input.ndim < 2 or input.is_contiguous():
+            return _linear_nd(input, weight, bias)
+        return _linear_nd_unbiased(input, weight).add_(bias)  # as PyTorch, so the bias may have its own dtype
     if weight.ndim == 1:
         return _linear_vector(input, weight)
     return (_linear_2d_unbiased if input.ndim == 2 else _linear_nd_unbiased)(input, weight)

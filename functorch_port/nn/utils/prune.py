@@ -228,7 +228,11 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-def _check_amount(amount: Any) -> None:
+# Custom pruning methods call these helpers by PyTorch's names.
+
+
+def _validate_pruning_amount_init(amount: Any) -> None:
+    """Raise unless `amount` is a number of entries, or a fraction of them."""
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (not isinstance(amount, numbers.Integral) and amount > 1):
@@ -237,20 +241,43 @@ def _check_amount(amount: Any) -> None:
         )
 
 
+def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
+    """The number of entries to prune out of `tensor_size`."""
+    return amount if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
+
+
+def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
+    """Raise if `amount` is a number of entries above `tensor_size`."""
+    if isinstance(amount, numbers.Integral) and amount > tensor_size:
+        raise ValueError(
+            f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}"
+        )
+
+
+def _validate_structured_pruning(t: Tensor) -> None:
+    """Raise if `t` has no channels."""
+    if t.dim() <= 1:
+        raise ValueError(
+            "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
+            f"{t.shape} with {t.dim()} dims"
+        )
+
+
+def _validate_pruning_dim(t: Tensor, dim: int) -> None:
+    """Raise if `t` has no dimension `dim`."""
+    if dim >= t.dim():
+        raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
+
+
 class _ByAmount(BasePruningMethod):
     def __init__(self, amount: float) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def _count(self, available: int) -> int:
         """The number of entries to prune out of `available`."""
-        count: Any = (
-            self.amount if isinstance(self.amount, numbers.Integral) else round(self.amount * available)
-        )
-        if count > available:
-            raise ValueError(
-                f"amount={count} should be smaller than the number of parameters to prune={available}"
-            )
+        count = _compute_nparams_toprune(self.amount, available)
+        _validate_pruning_amount(count, available)
         return count
 
 
@@ -303,13 +330,8 @@ class _Structured(_ByAmount):
 
     def _check(self, t: Tensor) -> tuple[int, int]:
         """The number of channels, and the number to prune."""
-        if t.dim() <= 1:
-            raise ValueError(
-                "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
-                f"{t.shape} with {t.dim()} dims"
-            )
-        if self.dim >= t.dim():
-            raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
         available = t.shape[self.dim]
         return available, self._count(available)
 

@@ -7,6 +7,7 @@ chainable: ``get_lr`` multiplies the current rate, so several schedules can act 
 Reference: https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
 """
 
+from ._base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from ._base import LRScheduler as LRScheduler
 from ._base import _LRScheduler as _LRScheduler
 from ._by_function import LambdaLR as LambdaLR

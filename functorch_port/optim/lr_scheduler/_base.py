@@ -13,7 +13,7 @@ from ..._array import tracing
 from ..._tensor.tensor import Tensor
 from ..optimizer import Optimizer, to_scalar
 
-_EPOCH_WARNING = (
+EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
     "Please use `scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from "
     "None, the closed form is used instead of the new chainable form, where available. Please open an issue "
@@ -172,7 +172,7 @@ class LRScheduler:
                 warnings.warn(_ORDER_WARNING, UserWarning, stacklevel=2)
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(_EPOCH_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..optimizer import Optimizer
@@ -36,6 +37,17 @@ class _WithMomentum(LRScheduler):
             group["betas"] = (value, *group["betas"][1:])
         else:
             group["momentum"] = value
+
+
+def _same_height(x: float) -> float:
+    return 1.0
+
+
+def _half_height(x: float) -> float:
+    return 1 / (2.0 ** (x - 1))
+
+
+_SCALES = {"triangular": _same_height, "triangular2": _half_height}
 
 
 class CyclicLR(_WithMomentum):
@@ -107,11 +119,13 @@ class CyclicLR(_WithMomentum):
 
     def scale_fn(self, x: float) -> float:
         """The factor on the amplitude in cycle (or iteration) ``x``."""
-        if self._scale_fn_custom is not None:
-            return self._scale_fn_custom(x)
-        if self.mode == "triangular":
-            return 1.0
-        return 1 / (2.0 ** (x - 1)) if self.mode == "triangular2" else self.gamma**x
+        scale = self._scale_fn_ref if self._scale_fn_custom is None else self._scale_fn_custom
+        return scale(x)
+
+    @property
+    def _scale_fn_ref(self) -> Callable[[float], float]:
+        """The function that ``mode`` stands for."""
+        return _SCALES.get(self.mode) or partial(pow, self.gamma)
 
     def get_lr(self) -> list[Any]:
         self._warn_outside_step()

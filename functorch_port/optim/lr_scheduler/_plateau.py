@@ -7,7 +7,14 @@ import warnings
 from typing import Any
 
 from ..optimizer import Optimizer
-from ._base import _EPOCH_WARNING, LRScheduler, _assign, _check_optimizer, _refuse_in_trace, _values
+from ._base import (
+    EPOCH_DEPRECATION_WARNING,
+    LRScheduler,
+    _assign,
+    _check_optimizer,
+    _refuse_in_trace,
+    _values,
+)
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -104,7 +111,7 @@ class ReduceLROnPlateau(LRScheduler):
         _refuse_in_trace()
         current = float(metrics)
         if epoch is not None:
-            warnings.warn(_EPOCH_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current, self.best):
             self.best = current
