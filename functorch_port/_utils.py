@@ -8,6 +8,7 @@ from typing import Any
 
 from . import accelerator
 from ._base.device import device as _device
+from ._base.layout import sparse_coo
 from ._base.refused import refused_function
 from ._base.reraised import ExceptionWrapper as ExceptionWrapper
 from ._base.reraised import KeyErrorMessage as KeyErrorMessage
@@ -92,6 +93,16 @@ def _rebuild_tensor_v2(
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
     """A parameter, as files describe it."""
     return Parameter(data, requires_grad)
+
+
+def _rebuild_sparse_tensor(layout: Any, data: Sequence[Any]) -> Tensor:
+    """A sparse tensor, as files describe it: of indices, values, its size, and whether it is coalesced."""
+    if layout is not sparse_coo:
+        raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}: use torch.sparse_coo")
+    indices, values, size, *coalesced = data
+    return function("sparse_coo_tensor")(
+        indices, values, size, is_coalesced=coalesced[0] if coalesced else None
+    )
 
 
 _rebuild_qtensor = refused_function("torch._utils._rebuild_qtensor", "there are no quantized tensors")

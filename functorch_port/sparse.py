@@ -8,31 +8,30 @@ from typing import Any
 
 from ._run.bind import function
 from ._run.sparse import making as _making
+from ._run.sparse.operations import added as _added
+from ._run.sparse.operations import masked_mm as _masked_mm
 from ._run.sparse.operations import sum_over as _sum_over
 from ._run.sparse.tensor import SparseTensor as _SparseTensor
 from ._tensor.tensor import Tensor
 
 __all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum"]
 
-_mm = function("mm")
-_addmm = function("addmm")
+_dense_mm = function("mm")
 
 
 def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
-    """The matrix product of a sparse and a dense matrix.
+    """The matrix product of a sparse and a dense matrix, or of two sparse ones.
 
     Args:
-        mat1: (n, m), sparse (or dense).
-        mat2: (m, p), dense.
+        mat1: (n, m), sparse or dense.
+        mat2: (m, p), sparse or dense.
 
     Returns:
-        A dense matrix (n, p); differentiable in the values of ``mat1`` and in ``mat2``.
+        A matrix (n, p), sparse if both are; differentiable in the entries of sparse matrices and in dense ones.
 
     Raises:
         RuntimeError: the shapes do not fit.
         IndexError: ``mat2`` is not a matrix.
-        NotImplementedError: both are sparse.
-
     Example:
         >>> import functorch_port as torch
         >>> a = torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
@@ -44,7 +43,7 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """
     if mat2.dim() < 2:
         raise IndexError(f"Dimension out of range (expected to be in range of [-1, 0], but got {mat2.dim()})")
-    return _mm(mat1, mat2)
+    return (_masked_mm if mat1.is_sparse or mat2.is_sparse else _dense_mm)(mat1, mat2)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor:
@@ -58,7 +57,7 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: An
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse.addmm.html
     """
-    return _addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+    return _added(mat, mm(mat1, mat2), beta, alpha)
 
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
@@ -80,7 +79,7 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     if not isinstance(input, _SparseTensor):
         raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
     if dim is None:
-        return function("sum")(input, dtype=dtype)
+        return input._trim()._vals.sum(dtype=dtype)
     input = input if dtype is None else input.to(dtype)
     return _sum_over(input, (dim,) if isinstance(dim, int) else dim)
 

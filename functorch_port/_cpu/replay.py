@@ -187,6 +187,8 @@ def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool)
         variable = leaf.variable
         if variable._hooks or variable._post_accumulate_hooks or (leaf.extras and leaf.extras.watched()):
             return None
+        if variable.is_sparse:
+            return None
         if accumulate and (not variable._requires_grad or sharding_of(variable._storage) is not None):
             return None  # not any more; a gradient goes where its tensor is
         if accumulate and variable._grad is not None:

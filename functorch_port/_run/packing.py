@@ -201,16 +201,17 @@ def _result(node: Any, number: int, values: Sequence[Any]) -> Tensor:
 
 def _original(node: Any, i: int) -> Any:
     """Input ``i`` of an operation, or a view of output ``-1 - i``: with its history, and itself if it is there."""
-    if node.freed:
-        raise RuntimeError(FREED)
-    if node.saved:
-        saved.check(node)
-    if i >= 0:
-        value, edge = node.values[i], node.edges[i]
-        if not hasattr(value, "dtype"):
-            return value
-        return wrap(value) if edge is None else _at_edge(value, edge, any(s[2] == i for s in node.saved))
-    again = _result(node, -1 - i, _inputs(node))
+    with node.looked_at():
+        if node.freed:
+            raise RuntimeError(FREED)
+        if node.saved:
+            saved.check(node)
+        if i >= 0:
+            value, edge = node.values[i], node.edges[i]
+            if not hasattr(value, "dtype"):
+                return value
+            return wrap(value) if edge is None else _at_edge(value, edge, any(s[2] == i for s in node.saved))
+        again = _result(node, -1 - i, _inputs(node))
     again._requires_grad, again._grad_fn, again._output_nr = True, node, -1 - i
     return again
 
@@ -292,8 +293,6 @@ def _at(node: Any, i: int | None, raw: bool) -> Any:
         return SavedTensor.of(lambda: None, lambda held: None) if raw else None
     if raw:
         return _saved_tensor(node, i)
-    if node.freed:
-        raise RuntimeError(FREED)
     held = (node.packed or {}).get(i)
     if held is None or held.unpack is None:
         return _original(node, i)

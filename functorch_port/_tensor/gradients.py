@@ -257,12 +257,14 @@ def _delete_data(self: Tensor) -> None:
 
 def retain_grad(self: Tensor) -> None:
     """Have ``.grad`` filled by backward although this tensor is not a leaf."""
+    if tracing.overlay and tracing.overlay.transforms:
+        tracing.overlay.refuse_retain_grad()
     if not self.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._grad_fn is None:
         return
     self._retains_grad = True
-    if tracing.overlay and not tracing.overlay.transforms:
+    if tracing.overlay:
         tracing.overlay.note_hook(self, "retain_grad")
     node = self._grad_fn
     if node.retained is None:

@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .._array import tracing
@@ -89,7 +90,16 @@ class Hooks(OrderedDict):
 class Extras:
     """What only few nodes have: hooks, tensors that retain their gradient or are packed, the user's notes."""
 
-    __slots__ = ("metadata", "packed", "post_hooks", "pre_hooks", "remaking", "retained", "tensor_hooks")
+    __slots__ = (
+        "looking",
+        "metadata",
+        "packed",
+        "post_hooks",
+        "pre_hooks",
+        "remaking",
+        "retained",
+        "tensor_hooks",
+    )
 
     def __init__(self) -> None:
         self.pre_hooks: Hooks | None = None
@@ -101,6 +111,8 @@ class Extras:
         self.packed: dict[int, Any] | None = None
         #: called with the gradients before the node runs, to make again what it let go of
         self.remaking: tuple[Callable[..., Any], ...] | None = None
+        #: called with the node, a context in which it has what it let go of
+        self.looking: Callable[[Node], AbstractContextManager[None]] | None = None
 
     def watched(self) -> bool:
         """Whether somebody wants to see what passes through the node, or what it saved, or is to make that again."""
@@ -149,7 +161,8 @@ class Node:
 
     pre_hooks, post_hooks = _extra("pre_hooks"), _extra("post_hooks")
     tensor_hooks, retained = _extra("tensor_hooks"), _extra("retained")
-    _metadata, packed, remaking = _extra("metadata"), _extra("packed"), _extra("remaking")
+    _metadata, packed = _extra("metadata"), _extra("packed")
+    remaking, looking = _extra("remaking"), _extra("looking")
 
     def name(self) -> str:
         """PyTorch's name of the node, such as ``AddmmBackward0``."""
@@ -184,6 +197,10 @@ class Node:
         watches, and in a compiled function it is a part of the walk.
         """
         self.remaking = (*(self.remaking or ()), fn)
+
+    def looked_at(self) -> AbstractContextManager[None]:
+        """A context in which the node has what it let go of, if that can be made again."""
+        return nullcontext() if self.looking is None else self.looking(self)
 
     def hooks_of(self, number: int) -> Hooks:
         """The tensor hooks of output ``number``."""

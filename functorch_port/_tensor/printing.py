@@ -322,8 +322,10 @@ def sparse_repr(tensor: Any) -> str:
     if kind not in (default, dtypes.get_default_complex_dtype(), dtypes.int64, dtypes.bool_):
         suffixes.append(f"dtype={kind}")
     suffixes.append("layout=torch.sparse_coo")
-    if tensor.requires_grad:
+    if not tensor.is_leaf:
         suffixes.append("grad_fn=<SparseCooTensorWithDimsAndTensorsBackward0>")
+    elif tensor.requires_grad:
+        suffixes.append("requires_grad=True")
     text = "tensor(" + (",\n" + " " * indent).join(lines) + ",\n" + " " * indent
     return _with_suffixes(text + suffixes[0], suffixes[1:], indent)
 

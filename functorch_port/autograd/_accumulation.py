@@ -55,7 +55,7 @@ def tensor_of(value: Any) -> Tensor:
 
 
 def array_of(value: Any) -> Any:
-    return value._look() if isinstance(value, Tensor) else value
+    return value._look() if isinstance(value, Tensor) and not value.is_sparse else value
 
 
 def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None:
@@ -75,7 +75,7 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         else:
             old._set_value(total)
         return
-    if placed.sharding_of(variable._storage) is not None and not create_graph:
+    if not (create_graph or variable.is_sparse) and placed.sharding_of(variable._storage) is not None:
         value = _as_placed(variable, value)
     if old is None:
         new = tensor_of(value)

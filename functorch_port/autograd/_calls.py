@@ -190,5 +190,12 @@ def grad(
             zeros._requires_grad = create_graph
             made.append(zeros)
         else:
-            made.append(None if value is None else tensor_of(value))
+            made.append(None if value is None else _like(tensor, tensor_of(value)))
     return tuple(made)
+
+
+def _like(x: Any, gradient: Tensor) -> Tensor:
+    """A gradient of ``x``: what is caught for a sparse tensor that is no leaf is the gradient of its values."""
+    if isinstance(x, Tensor) and x.is_sparse and not x.is_leaf:
+        return x._with(gradient)  # type: ignore[no-any-return]
+    return gradient

@@ -97,6 +97,10 @@ def _host_ones(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Tensor:
+    if gradient.is_sparse or output.is_sparse:
+        if gradient.shape != output.shape:
+            raise RuntimeError(f"Mismatch in shape: {_mismatch(gradient.shape, output.shape, index)}")
+        return output._gradient_of_values(gradient) if output.is_sparse and not output.is_leaf else gradient
     if placed.several and not tracing.overlay:
         gradient = crossing.given_for(output, gradient)
     given, made = gradient._look(), output._aval()
@@ -104,9 +108,7 @@ def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Ten
         return gradient
     shape = gradient.shape[1:] if batched else gradient.shape
     if shape != output.shape:
-        found = (
-            f"grad_output[{index}] has a shape of {shape} and output[{index}] has a shape of {output.shape}."
-        )
+        found = _mismatch(shape, output.shape, index)
         if batched:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
@@ -122,6 +124,10 @@ def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Ten
             f"of {output.dtype}."
         )
     return gradient if gradient.dtype is output.dtype else gradient.to(output.dtype)
+
+
+def _mismatch(given: Sequence[int], made: Sequence[int], index: int) -> str:
+    return f"grad_output[{index}] has a shape of {given} and output[{index}] has a shape of {made}."
 
 
 def root_places(outputs: Sequence[Any]) -> list[Place]:

@@ -128,7 +128,7 @@ class FunctionCtx(Node):
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
         results = self._call([None if g is None else wrap(g) for g in grads])
-        return [None if r is None else r._value for r in results]
+        return [r if r is None or r.is_sparse else r._value for r in results]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         return self._call(list(grads))
@@ -369,10 +369,14 @@ def _backward_of(cls: type[Function]) -> Callable[..., Any]:
 
 def _with_history(ctx: FunctionCtx, made: Sequence[Any], inputs: Sequence[Tensor]) -> tuple[Any, ...]:
     """The outputs, with the node as their autograd history."""
+    _check_dirty(ctx, made)
+    return tuple(_output(ctx, out, number, inputs) for number, out in enumerate(made))
+
+
+def _check_dirty(ctx: FunctionCtx, made: Sequence[Any]) -> None:
     for tensor in ctx._dirty:
         if not any(tensor is out for out in made):
             raise RuntimeError(_DIRTY_LOST)
-    return tuple(_output(ctx, out, number, inputs) for number, out in enumerate(made))
 
 
 def _output(ctx: FunctionCtx, out: Any, number: int, inputs: Sequence[Tensor]) -> Any:
@@ -428,6 +432,8 @@ def _node_type(cls: type[Function]) -> type[FunctionCtx]:
 
 def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
     """The operation as a `jax.custom_vjp`, in forward mode inside a `jax.custom_jvp`: transforms have no tape."""
+    if cls.setup_context is Function.setup_context and tracing.overlay.is_of_func:
+        raise RuntimeError(_NO_SETUP)
     tensors = [a for a in args if isinstance(a, Tensor)]
     kept: list[FunctionCtx] = []
     shape: list[Any] = []
@@ -438,13 +444,11 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
         given = tuple(wrap(next(it)) if isinstance(a, Tensor) else a for a in args)
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and next(marks) for a in args)
         result = _forward(cls, ctx, given)
-        if ctx._dirty:
-            raise NotImplementedError(
-                f"{cls.__name__}: mark_dirty() is not supported inside a transform of functorch_port.func; return a "
-                "new tensor instead of changing an input in place"
-            )
         outs = result if isinstance(result, tuple) else (result,)
-        kept[:], shape[:] = [ctx], [isinstance(result, tuple), outs]
+        _check_dirty(ctx, outs)
+        dirty = {id(t) for t in ctx._dirty}
+        written = {id(t): a for t, a in zip(given, args) if id(t) in dirty}
+        kept[:], shape[:] = [ctx], [isinstance(result, tuple), outs, written]
         saved = [None if t is None else t._value for t in ctx._to_save]
         return [o._value for o in outs if isinstance(o, Tensor)], saved
 
@@ -491,9 +495,19 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
         either.defjvp(push, symbolic_zeros=True)
     with tracing.x64():
         arrays = iter(either(*map(tracing.overlay.value_of, tensors)))
-    many, outs = shape
-    final = tuple(wrap(next(arrays)) if isinstance(o, Tensor) else o for o in outs)
-    return final if many else final[0]
+    many, outs, written = shape
+    final = []
+    for o in outs:
+        made = wrap(next(arrays)) if isinstance(o, Tensor) else o
+        final.append(written[id(o)]._take(made) if id(o) in written else made)
+    return tuple(final) if many else final[0]
+
+
+_NO_SETUP = (
+    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
+    "the setup_context staticmethod. For more details, please see "
+    "https://pytorch.org/docs/main/notes/extending.func.html"
+)
 
 
 def _tangent(tangent: Tensor | None, out: Tensor) -> Any:

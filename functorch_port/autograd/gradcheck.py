@@ -61,9 +61,12 @@ def gradcheck(
         check_backward_ad: check backward (reverse mode).
         check_forward_ad: also check forward mode (dual numbers, see `forward_ad`).
         check_undefined_grad: also check that an undefined output gradient counts as zero.
-        masked: for a zero output gradient, allow input gradients that are only close to zero.
+        masked: for a zero output gradient, allow input gradients that are only close to zero. Of a sparse input the
+            entries are checked in any case, and no others.
         check_batched_forward_grad: also check `vmap` over tangents.
-        fast_mode, check_batched_grad: accepted and ignored; full Jacobians are always compared, row by row.
+        check_batched_grad: refused for sparse inputs, as `vmap` takes none; ignored for others, as Jacobians are
+            compared row by row.
+        fast_mode: accepted and ignored; full Jacobians are always compared.
 
     Returns:
         True if all gradients agree.
@@ -95,6 +98,11 @@ def gradcheck(
             if check_backward_ad:
                 _compare(func, given, numeric, atol, rtol, nondet_tol, check_grad_dtypes)
                 _check_zero(func, given, bool(masked), check_undefined_grad)
+                if check_batched_grad and any(given[i].is_sparse for i in _checked(given)):
+                    raise GradcheckError(
+                        "gradcheck or gradgradcheck failed while testing batched gradient computation: vmap does not "
+                        "take sparse inputs. Pass check_batched_grad=False"
+                    )
             if check_forward_ad:
                 _compare_forward(func, given, numeric, atol, rtol)
                 if check_undefined_grad:
@@ -110,6 +118,11 @@ def gradcheck(
 
 def _checked(inputs: Sequence[Any]) -> list[int]:
     return [i for i, t in enumerate(inputs) if isinstance(t, Tensor) and t.requires_grad]
+
+
+def _elements(x: Tensor) -> Tensor:
+    """What is checked of an input: of a sparse one its entries."""
+    return x._values() if x.is_sparse else x.data  # type: ignore[no-any-return,attr-defined]
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:
@@ -146,7 +159,7 @@ def _numeric_columns(
 
     The input is perturbed in place, as ``func`` may also capture it.
     """
-    x = inputs[index].data
+    x = _elements(inputs[index])
     start = x.numpy().copy()
     steps = [eps, 1j * eps] if x.is_complex() else [eps]
     columns: list[list[Any]] = []
@@ -202,8 +215,10 @@ def _analytic(
                     raise GradcheckError(
                         f"A gradient of output {index} does not have the shape or dtype of its input"
                     )
+                if g is not None and x.is_sparse:
+                    g = x._gradient_of_values(g)
                 row.append(
-                    np.zeros(x.shape, np.complex128)
+                    np.zeros(_elements(x).shape, np.complex128)
                     if g is None
                     else g.detach().numpy().astype(np.complex128)
                 )
@@ -244,7 +259,9 @@ def _compare(
                                      "grad_output multiple times gives different values, although analytical "
                                      "gradient matches numerical gradient.")  # fmt: skip
         else:
-            real = imaginary = [np.zeros((output.numel(), t.numel()), np.complex128) for t in tensors]
+            real = imaginary = [
+                np.zeros((output.numel(), _elements(t).numel()), np.complex128) for t in tensors
+            ]
         for i, mine, other in zip(checked, real, imaginary):
             _match(numeric[i][o], mine, other, output, inputs[i], (o, i), atol, rtol)
 

@@ -28,7 +28,7 @@ from .._random import keyed
 from .._run.opnode import edges_of, node_class
 from .._run.results import recorded, unrecorded
 from .._run.run import run
-from .._tensor import grad_mode
+from .._tensor import grad_mode, saved
 from .._tensor.interop import not_known
 from .._tensor.plan import Plan
 from .._tensor.pullback import conj, pullback_of
@@ -97,6 +97,13 @@ REQUIRES_GRAD = (
     "use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside "
     "of a function being transformed instead."
 )
+RETAIN_GRAD = REQUIRES_GRAD.replace("(or perhaps using torch.autograd.functional.* APIs) ", "").replace(
+    "requires_grad_()", "retain_grad()"
+)
+SAVED_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "
+    "case."
+)
 BACKWARD = (
     "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
     "functorch.vjp instead or call backward() outside of functorch transforms."
@@ -110,6 +117,7 @@ class Level:
         outer: the outer overlay: another level, a trace of `compile`, or None.
         mapped: for `vmap`, (number of examples, index of the example, randomness).
         mode: for a derivative, ``"forward"`` or ``"reverse"``.
+        is_of_func: whether this is a transform of `torch.func`, and not a part of control flow.
         is_reverse: whether neither this level nor one around it maps, or differentiates forward, which a kernel cannot.
         checks: collected checks whose values do not outlive the level; None if they do.
         leaves: Storages differentiated in reverse mode, which must not be written to.
@@ -131,6 +139,7 @@ class Level:
         self.outer = tracing.current()
         self.checks = checks
         self.mapped, self.mode = mapped, mode
+        self.is_of_func = mapped is not None or mode is not None
         around = not isinstance(self.outer, Level) or self.outer.is_reverse
         self.is_reverse = mapped is None and mode != "forward" and around
         self.session = self.outer.session if isinstance(self.outer, Level) else _state.session
@@ -193,6 +202,9 @@ class Level:
 
     def note_flag(self, tensor: Tensor, old: bool) -> None:
         raise RuntimeError(REQUIRES_GRAD)
+
+    def refuse_retain_grad(self) -> None:
+        raise RuntimeError(RETAIN_GRAD)
 
     def note_inputs(self, dyn: Sequence[Any]) -> None:
         for a in dyn:
@@ -541,13 +553,29 @@ def run_in(level: Level, call: Callable[[list[Tensor]], Any], arrays: Arrays, le
     if level.checks is not None:
         level.checks.clear()  # of an earlier run of the same
     mode = level.mode
-    with tracing.overlaid(level):
+    with tracing.overlaid(level), _without_saved_hooks(level):
         tensors = [wrap(a) for a in arrays]
         level.leaves.update([t._storage for t in tensors[:leaves]])
         if mode is None:
             return call(tensors)
         with grad_mode.enable_grad():
             return call(tensors)
+
+
+@contextmanager
+def _without_saved_hooks(level: Level) -> Iterator[None]:
+    """Refuse hooks of saved tensors in a transform, which saves none."""
+    if not level.is_of_func:
+        yield
+        return
+    if saved.state.hooks:
+        raise RuntimeError(SAVED_HOOKS)
+    before = saved.state.refused
+    saved.state.set(refused=SAVED_HOOKS)
+    try:
+        yield
+    finally:
+        saved.state.set(refused=before)
 
 
 def rehearsed(compute: Callable[..., Any], arrays: Arrays) -> tuple[Session, Any]:

@@ -50,7 +50,7 @@ class Call:
     ) -> None:
         self.func = func
         self.single = isinstance(argnums, int)
-        self.places = _places(argnums, len(args))
+        self.places = places(argnums, len(args))
         self.args, self.kwargs = args, kwargs
         split = [flatten(args[p]) for p in self.places]
         for leaves, _ in split:
@@ -103,7 +103,7 @@ class Call:
         return parts[0] if self.single else tuple(parts)
 
 
-def _places(argnums: ArgNums, count: int) -> list[int]:
+def places(argnums: ArgNums, count: int) -> list[int]:
     if isinstance(argnums, bool) or not isinstance(argnums, int | tuple):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     if argnums == ():

@@ -607,4 +607,4 @@ def _check_indices(made: SparseTensor) -> None:
     )
     sizes = np.asarray(made._size[: len(seen)], np.int64)[:, None]
     if (seen < 0).any() or (seen >= sizes).any():
-        raise RuntimeError("a sparse tensor has indices that are negative or past its size")
+        raise RuntimeError("size is inconsistent with indices: some are negative or past its size")

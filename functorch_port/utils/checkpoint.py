@@ -23,9 +23,10 @@ from functorch_port._array import tracing
 from functorch_port._base import contexts, scopes
 from functorch_port._base.modes import OfThread
 from functorch_port._run import autocast
-from functorch_port._run.opnode import OpNode
+from functorch_port._run.opnode import OpNode, edge_of
+from functorch_port._run.packing import with_history
 from functorch_port._tensor import grad_mode, saved, tree
-from functorch_port._tensor.node import AccumulateGrad, Node
+from functorch_port._tensor.node import AccumulateGrad, Edge, Node
 from functorch_port._tensor.tensor import Tensor, wrap
 
 __all__ = [
@@ -95,7 +96,8 @@ def checkpoint(
         function: the function to run; the same inputs must give the same operations.
         args: its arguments.
         use_reentrant: both values use the same implementation; True accepts no keyword arguments and, as in PyTorch,
-            returns outputs without gradients if no tensor argument requires one.
+            returns outputs without gradients if no tensor argument requires one, and otherwise outputs that all
+            require one.
         context_fn: returns two context managers, for the first run and for the recomputation.
         determinism_check: ``"default"`` compares the operations of both runs by name, shapes and dtypes; ``"none"``
             compares only their number.
@@ -106,6 +108,7 @@ def checkpoint(
 
     Raises:
         ValueError: ``use_reentrant`` is True and there are keyword arguments, a ``context_fn`` or ``debug``.
+        RuntimeError: in the backward pass, ``use_reentrant`` is True and nothing in the function required a gradient.
         CheckpointError: in the backward pass, if the recomputation differs from the first run.
 
     Example:
@@ -145,7 +148,8 @@ def checkpoint(
     first, second = context_fn()
     frame = _Frame(function, args, kwargs, preserve, second, determinism_check != "none")
     with first:
-        return frame.run()
+        result = frame.run()
+    return _all_recorded(result, args) if use_reentrant and grad_mode.is_grad_enabled() else result
 
 
 def checkpoint_sequential(
@@ -263,25 +267,36 @@ class _Frame:
         self.nodes = [weakref.ref(node) for node in nodes]
         for node in nodes:
             node.remake_by(self.before)
-            for name in _SAVED:
-                if hasattr(node, name):
-                    setattr(node, name, None)
+            node.looking = self.looked_at
+            _drop(node)
         return result
 
     def before(self, gradients: Sequence[Any]) -> None:
         """Recompute before the first of the nodes runs backward; do nothing for the others."""
         if self.nodes:
             nodes, self.nodes = self.nodes, []
-            fresh = self.run_again(gradients)
-            self.compare(fresh)
-            for ref, new in zip(nodes, fresh):
+            call, self.call = self.call, ((), {})
+            for ref, new in zip(nodes, self.run_again(call, gradients)):
                 node = ref()
                 if node is not None:
                     _hand_over(new, node)
 
-    def run_again(self, gradients: Sequence[Any]) -> list[Node]:
+    @contextlib.contextmanager
+    def looked_at(self, node: Node) -> Iterator[None]:
+        """Recompute for one node, which somebody looks at, and has its values so long."""
+        if not self.nodes:  # it has them, or a backward pass has used them up
+            yield
+            return
+        fresh = self.run_again(_mapped(_frozen, self.call), ())
+        _hand_over(next(new for ref, new in zip(self.nodes, fresh) if ref() is node), node)
+        try:
+            yield
+        finally:
+            _drop(node)
+
+    def run_again(self, call: Any, gradients: Sequence[Any]) -> list[Node]:
         """Recompute; return the new nodes."""
-        (args, kwargs), self.call = self.call, ((), {})
+        args, kwargs = call
         waits = tuple([g._value for g in gradients if g is not None]) if tracing.overlay else ()
         if waits:
             args, kwargs = _behind_barrier((args, kwargs), waits)
@@ -302,7 +317,9 @@ class _Frame:
                 stack.enter_context(contexts.state.around())
             since = Node(()).seq
             result = self.function(*args, **kwargs)
-        return _recorded(result, since)
+        fresh = _recorded(result, since)
+        self.compare(fresh)
+        return fresh
 
     def compare(self, fresh: list[Node]) -> None:
         """Raise if the recomputation recorded other operations."""
@@ -363,9 +380,47 @@ def _recorded(result: Any, since: int) -> list[Node]:
     return sorted(found, key=lambda node: node.seq)
 
 
+class CheckpointFunctionBackward(Node):
+    """The history of an output of a reentrant checkpoint that no gradient can go through."""
+
+    __slots__ = ("_needed",)
+
+    def __init__(self, edges: Sequence[Edge], needed: bool) -> None:
+        super().__init__(edges)
+        self._needed = needed
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        if not self._needed:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        return [None] * len(self.edges)
+
+    apply_recorded = apply
+
+
+def _all_recorded(result: Any, args: Sequence[Any]) -> Any:
+    """The outputs, of which PyTorch has all require a gradient."""
+    needed = any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in tree.leaves(result))
+    edges = [edge_of(a) for a in args if isinstance(a, Tensor)]
+
+    def recorded(tensor: Tensor) -> Tensor:
+        if tensor.requires_grad or not tensor._is_differentiable():
+            return tensor
+        node = CheckpointFunctionBackward(edges, needed)
+        return with_history(tensor, (node, 0))
+
+    return _mapped(recorded, result)
+
+
 def _metadata(node: Node) -> Any:
     values = getattr(node, "values", None) or ()
     return node.name(), [(tuple(v.shape), str(v.dtype)) for v in values if hasattr(v, "shape")]
+
+
+def _drop(node: Node) -> None:
+    """Have a node let go of what it saved."""
+    for name in _SAVED:
+        if hasattr(node, name):
+            setattr(node, name, None)
 
 
 def _hand_over(new: Node, old: Node) -> None:

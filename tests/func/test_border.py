@@ -190,9 +190,12 @@ class Cube(ft.autograd.Function):
     """With a backward that is wrong on purpose, so that it is seen which one ran."""
 
     @staticmethod
-    def forward(ctx, a):
-        ctx.save_for_backward(a)
+    def forward(a):
         return a * a * a
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx, g):

@@ -93,6 +93,9 @@ PROGRAMS = {
     "@": lambda T: _matrix(T) @ T.arange(6.0).reshape(3, 2),
     "@ vector": lambda T: _matrix(T) @ T.arange(3.0),
     "dense @": lambda T: T.ones(4, 2) @ _matrix(T),
+    "@ sparse": lambda T: _matrix(T) @ _matrix(T).t(),
+    "sparse.mm of two": lambda T: T.sparse.mm(_other(T), T.eye(3).to_sparse()),
+    "@ sparse without entries": lambda T: _matrix(T) @ T.sparse_coo_tensor(size=(3, 4)),
     "t": lambda T: _matrix(T).t(),
     "transpose": lambda T: _matrix(T).coalesce().transpose(0, 1),
     "sum": lambda T: _matrix(T).sum(),
@@ -231,13 +234,14 @@ def test_errors_are_torchs(name):
         lambda s: s[0],
         lambda s: s == s,
         lambda s: ft.cat([s, s]),
-        lambda s: s @ s.t(),
         lambda s: s.sum(0),
         lambda s: ft.ones(2, 3).copy_(s),
         lambda s: ft.where(ft.ones(2, 3) > 0, s, s),
         lambda s: s.add_(ft.ones(())),
-        lambda s: s.requires_grad_(),
-        lambda s: ft.sparse_coo_tensor([[0]], [1.0], (2,), requires_grad=True),
+        lambda s: s.requires_grad_() @ s.t(),
+        lambda s: (s.requires_grad_() * 2).sum(),
+        lambda s: (s.requires_grad_() * 2) @ ft.ones(3),
+        lambda s: ft.ones(2, 3) + s.requires_grad_() * 2,
         lambda s: ft.compile(lambda: ft.ones(2, 3) * s.exp())(),
         lambda s: ft.vmap(ft.sin)(s),
         lambda s: ft.sparse.softmax(s, 1),
@@ -266,6 +270,150 @@ def test_gradients_of_values_and_of_dense_factors():
         (T.sparse.sum(make(), 0).to_dense() ** 2).sum().backward()
         (T.sparse.addmm(d, make().t(), T.ones(2, 2)) ** 2).sum().backward()
         return first, second, plain(v.grad), plain(d.grad)
+
+    same_outcome(run)
+
+
+#: what is done with a sparse leaf and a dense matrix
+LEAVES = {
+    "mm": lambda T, x, d: x.mm(d).sum(),
+    "@": lambda T, x, d: (x @ d).sum(),
+    "mv": lambda T, x, d: x.mv(d[0]).sum(),
+    "sum": lambda T, x, d: x.sum(),
+    "dense plus": lambda T, x, d: (d[:2] + x).sum(),
+    "addmm": lambda T, x, d: T.addmm(T.ones(2, 3), x, d).sum(),
+    "sparse.mm": lambda T, x, d: T.sparse.mm(x, d).sum(),
+    "sparse.addmm": lambda T, x, d: T.sparse.addmm(T.ones(2, 3), x, d, alpha=2).sum(),
+    "sparse.sum": lambda T, x, d: T.sparse.sum(x),
+    "to_dense": lambda T, x, d: ((x * 2).to_dense() * d[:2]).sum(),
+    "values": lambda T, x, d: x.coalesce().values().square().sum(),
+    "plus": lambda T, x, d: (x + x).to_dense().sum(),
+    "t": lambda T, x, d: (x.t().to_dense() * d[:, :2]).sum(),
+    "power": lambda T, x, d: (x**2).to_dense().sum(),
+    "abs": lambda T, x, d: (-x).abs().to_dense().sum(),
+    "twice": lambda T, x, d: T.sparse.mm(x, d).sum() + x.to_dense().sum(),
+}
+
+
+def _leaf(T):
+    return T.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3), requires_grad=True)
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_gradients_of_a_leaf(name):
+    def run(T):
+        x = _leaf(T)
+        LEAVES[name](T, x, T.arange(1, 10.0).reshape(3, 3)).backward()
+        return str(x.grad.layout), plain(x.grad.to_dense()), x.grad.requires_grad
+
+    same_outcome(run)
+
+
+def test_all_elements_of_a_leaf():
+    """PyTorch's gradient is a sparse tensor with all elements, which is dense here."""
+
+    def run(T):
+        x = _leaf(T)
+        (x.to_dense(masked_grad=False) * T.arange(6.0).reshape(2, 3)).sum().backward()
+        return plain(x.grad.to_dense())
+
+    same_outcome(run)
+
+
+def test_what_a_leaf_is():
+    def run(T):
+        x = _leaf(T)
+        seen = [
+            x.requires_grad,
+            x.is_leaf,
+            x.grad_fn,
+            x.detach().requires_grad,
+            repr(x),
+            x._values().requires_grad,
+        ]
+        y = x * 3
+        seen += [y.requires_grad, y.is_leaf, plain(T.autograd.grad(y.to_dense().sum(), y)[0].to_dense())]
+        copied = copy.deepcopy(x)
+        seen += [copied.requires_grad, copied.is_leaf, pickle.loads(pickle.dumps(x)).requires_grad]
+        with T.no_grad():
+            x.mul_(2)
+        return [
+            *seen,
+            plain(x.detach().to_dense()),
+            x.requires_grad_(False).requires_grad,
+        ]
+
+    same_outcome(run)
+
+
+def test_hooks_see_sparse_gradients():
+    def run(T):
+        x, seen = _leaf(T), []
+        x.register_hook(lambda g: seen.append(plain(g.to_dense())) or g * 2)
+        y = x * 3
+        y.register_hook(lambda g: seen.append(plain(g.to_dense())) or g * 5)
+        y.to_dense().sum().backward()
+        return seen, plain(x.grad.to_dense())
+
+    same_outcome(run)
+
+
+def test_sparse_gradients_given():
+    def run(T):
+        def given():
+            return T.sparse_coo_tensor([[0, 1], [2, 2]], [10.0, 20.0], (2, 3))
+
+        x, dense, sum_of = _leaf(T), T.ones(2, 3, requires_grad=True), T.ones(2, 3, requires_grad=True)
+        (x * 3).backward(given())
+        dense.backward(given())
+        dense.backward(given())
+        sum_of.grad = T.ones(2, 3)
+        sum_of.backward(given())
+        leaf = _leaf(T)
+        leaf.backward(given())
+        return [(str(t.grad.layout), plain(t.grad.to_dense())) for t in (x, dense, sum_of, leaf)]
+
+    same_outcome(run)
+
+
+def test_a_function_gives_a_sparse_gradient():
+    def run(T):
+        class Twice(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return (g * 2).to_sparse()
+
+        x, y = T.ones(2, 3, requires_grad=True), T.ones(2, 3, requires_grad=True)
+        (Twice.apply(x) + Twice.apply(x)).sum().backward()
+        (Twice.apply(y) + y * 5).sum().backward()
+        return [(str(t.grad.layout), plain(t.grad.to_dense())) for t in (x, y)]
+
+    same_outcome(run)
+
+
+def test_gradcheck_of_entries():
+    def checked(fn, x, **options):
+        return ft.autograd.gradcheck(fn, (x,), masked=True, **options)
+
+    for x in (
+        ft.rand(2, 3, dtype=ft.float64).to_sparse().requires_grad_(),
+        ft.rand(2, 3, dtype=ft.float64, requires_grad=True).to_sparse(),
+    ):
+        assert checked(lambda x: x.coalesce().to_dense().sin(), x)
+        wrong = lambda x: x.to_dense().detach() * x.to_dense()  # noqa: E731
+        assert not checked(wrong, x, raise_exception=False)
+        with pytest.raises(RuntimeError, match="failed while testing batched gradient"):
+            checked(lambda x: x.to_dense(), x, check_batched_grad=True)
+
+
+def test_without_sparse_dimensions():
+    def run(T):
+        s = T.sparse_coo_tensor(T.zeros(0, 3, dtype=T.int64), T.ones(3, 2), (2,))
+        return plain((s + s).coalesce().values())
 
     same_outcome(run)
 

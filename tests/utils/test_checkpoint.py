@@ -326,6 +326,48 @@ def test_inside_a_transform():
     assert ft.func.grad(loss)(x).tolist() == pytest.approx(expected.tolist(), rel=1e-14)
 
 
+@pytest.mark.parametrize("t", [ft, torch], ids=["ours", "torch"])
+def test_a_look_at_a_saved_tensor_runs_the_function_again(t):
+    runs = []
+
+    def function(x):
+        runs.append(1)
+        return (x * 2).exp()
+
+    x = t.ones(2, requires_grad=True)
+    y = t.utils.checkpoint.checkpoint(function, x, use_reentrant=False)
+    for number in (2, 3):
+        saved = y.grad_fn._saved_result
+        assert len(runs) == number
+        assert saved.tolist() == y.tolist() and saved.requires_grad
+    y.sum().backward()
+    assert len(runs) == 4
+    assert x.grad.tolist() == (2 * y).tolist()
+    with pytest.raises(RuntimeError, match="they have already been freed"):
+        y.grad_fn._saved_result  # noqa: B018
+    assert len(runs) == 4
+
+
+@pytest.mark.parametrize("t", [ft, torch], ids=["ours", "torch"])
+def test_all_outputs_of_a_reentrant_checkpoint_require_grad(t):
+    def constant(x):
+        with t.no_grad():
+            return x * 2
+
+    checkpoint = t.utils.checkpoint.checkpoint
+    x = t.ones(2, requires_grad=True)
+    alone = checkpoint(constant, x, use_reentrant=True)
+    assert alone.requires_grad and type(alone.grad_fn).__name__ == "CheckpointFunctionBackward"
+    with pytest.raises(RuntimeError, match="none of output has requires_grad=True"):
+        (alone + x).sum().backward()
+    first, number, second = checkpoint(lambda x: (constant(x), t.tensor(3), x * 3), x, use_reentrant=True)
+    assert first.requires_grad and not number.requires_grad
+    x.grad = None
+    (first + second).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    assert not checkpoint(constant, x, use_reentrant=False).requires_grad
+
+
 def test_states_of_devices() -> None:
     assert module.get_device_states(ft.ones(2), [ft.ones(1), 3]) == ([], [])
     state = ft.get_rng_state()

@@ -39,7 +39,7 @@ def sparse_coo_tensor(
         values: (nnz, ...). If they require grad, so does the result.
         size: the shape; by default the smallest that holds all indices. Without values it makes a tensor of zeros.
         dtype, device: default: those of ``values``.
-        requires_grad: not supported; require it on ``values``.
+        requires_grad: whether the result is a leaf that requires a gradient, which will be sparse.
         check_invariants: also check what ``is_coalesced`` says; the indices are checked in any case.
         is_coalesced: whether the indices are sorted and distinct; by default only fewer than two are known to be.
 
@@ -55,9 +55,17 @@ def sparse_coo_tensor(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse_coo_tensor.html
     """
     if requires_grad:
-        raise NotImplementedError(
-            "sparse_coo_tensor(requires_grad=True): a sparse tensor cannot be a leaf; let the values require grad"
+        given = None if values is None else creation.as_tensor(values, dtype=dtype, device=device).detach()
+        made = sparse_coo_tensor(
+            indices,
+            given,
+            size,
+            dtype=dtype,
+            device=device,
+            check_invariants=check_invariants,
+            is_coalesced=is_coalesced,
         )
+        return made.requires_grad_()
     if values is None:
         size = indices if size is None else size
         if not isinstance(size, tuple):

@@ -76,6 +76,8 @@ def _add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
                 f"other has size {list(other.shape)} (FYI: dense-sparse addition does not currently support "
                 "broadcasting)"
             )
+        if other._is_from_leaf():
+            return input.add(other.to_dense(masked_grad=False), alpha=alpha)  # type: ignore[attr-defined,no-any-return]
         return _run(_add_plan(), [input, other._ids, other._vals, alpha])
     if input.shape != other.shape:
         raise RuntimeError(
@@ -100,8 +102,8 @@ def _merged(a: Any, b: Any, alpha: Any) -> SparseTensor:
     merged = np.empty((ids.shape[0], n), np.int64)
     merged[:, at_a] = ids
     merged[:, at_b] = others
-    vals = b._values() if alpha == 1 else b._values() * alpha
-    result = a._gathered(merged, n, [(a._values(), at_a), (vals, at_b)], both)
+    vals = b._trim()._vals if alpha == 1 else b._trim()._vals * alpha
+    result = a._gathered(merged, n, [(a._trim()._vals, at_a), (vals, at_b)], both)
     return result.coalesce() if n > a.numel() else result
 
 
@@ -144,7 +146,7 @@ def _mul(input: Any, other: Any) -> Tensor:
         return input._with(input._vals * other)
     if other.shape != input.shape:
         raise NotImplementedError("a sparse tensor times one of another shape: use .to_dense()")
-    return input._with(input._values() * _sparse_mask(other.to_dense(), input)._vals)  # type: ignore[attr-defined]
+    return input._with(input._trim()._vals * _sparse_mask(other.to_dense(), input)._vals)  # type: ignore[attr-defined]
 
 
 @_operation("div", "divide", "true_divide")
@@ -183,7 +185,9 @@ def _sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
         raise NotImplementedError(
             "the sum of a sparse tensor over some dimensions: use torch.sparse.sum, or .to_dense()"
         )
-    return input._values().sum(dtype=dtype)
+    if input._is_from_leaf():
+        return input.to_dense(masked_grad=False).sum(dtype=dtype)  # type: ignore[no-any-return,attr-defined]
+    return input._trim()._vals.sum(dtype=dtype)
 
 
 def sum_over(input: SparseTensor, dims: Sequence[int]) -> Tensor:
@@ -195,7 +199,7 @@ def sum_over(input: SparseTensor, dims: Sequence[int]) -> Tensor:
         if place in places:
             raise RuntimeError(f"dim {place} appears multiple times in the list of dims")
         places.add(place)
-    values = input._values()
+    values = input._trim()._vals
     dense = [d - k + 1 for d in sorted(places) if d >= k]
     if dense:
         values = values.sum(dense)  # type: ignore[attr-defined]
@@ -211,7 +215,7 @@ def sum_over(input: SparseTensor, dims: Sequence[int]) -> Tensor:
 def _norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     if dim is not None:
         raise NotImplementedError("the norm of a sparse tensor over some dimensions: use .to_dense()")
-    return input.coalesce()._values().norm(p, dtype=dtype)
+    return input.coalesce()._trim()._vals.norm(p, dtype=dtype)
 
 
 @_operation("t")
@@ -243,7 +247,7 @@ def _permute(input: Any, *dims: Any) -> Tensor:
         raise NotImplementedError("transposing dense dimensions of a sparse tensor: use .to_dense()")
     ids = _device(np.asarray(input._indices()._value)[order[:k]])
     same = order == list(range(input.dim())) and input._coalesced
-    return SparseTensor._make(ids, input._values(), [input._size[d] for d in order], same)
+    return SparseTensor._make(ids, input._trim()._vals, [input._size[d] for d in order], same)
 
 
 @_operation("copy")
@@ -258,10 +262,25 @@ def _copy(input: Any, src: Any, non_blocking: bool = False) -> Tensor:
 
 @_operation("mm", "matmul", "mv")
 def _mm(input: Any, other: Any) -> Tensor:
+    """The product of matrices, where a sparse leaf gets the gradient of all its elements."""
+    leaves = [_is_sparse(t) and t._is_from_leaf() for t in (input, other)]
+    if any(leaves):
+        if _is_sparse(input) and _is_sparse(other):
+            raise NotImplementedError(
+                "the product of two sparse matrices of which one is a leaf that requires a gradient: use "
+                "torch.sparse.mm"
+            )
+        input, other = (
+            t.to_dense(masked_grad=False) if leaf else t for t, leaf in zip((input, other), leaves)
+        )
+        return input @ other  # type: ignore[no-any-return]
+    return masked_mm(input, other)
+
+
+def masked_mm(input: Any, other: Any) -> Tensor:
+    """The product of matrices, where a sparse one gets the gradient of its entries."""
     if not _is_sparse(input):
-        return _mm(_t(other), input.t()).t()  # type: ignore[attr-defined]
-    if _is_sparse(other):
-        raise NotImplementedError("the product of two sparse matrices: use .to_dense() of one of them")
+        return masked_mm(_t(other), input.t()).t()  # type: ignore[attr-defined]
     if input.sparse_dim() != 2 or input.dense_dim() or other.dim() not in (1, 2):
         raise NotImplementedError("sparse products are of a matrix and a matrix or vector: use .to_dense()")
     if input._size[1] != other.shape[0]:
@@ -270,16 +289,36 @@ def _mm(input: Any, other: Any) -> Tensor:
             if other.dim() == 1
             else f"addmm: Argument #3 (dense): Expected dim 0 size {input._size[1]}, got {other.shape[0]}"
         )
+    if _is_sparse(other):
+        return _product(input, other)
     return _run(_mm_plan(input._size[0]), [input._ids, input._vals, other])
+
+
+def _product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
+    """The product of two sparse matrices: each entry of ``a`` meets all those in its row of ``b``."""
+    b = b.coalesce()
+    ids, others = a._host_indices()[0], b._host_indices()[0]
+    starts = np.searchsorted(others[0], np.arange(b._size[0] + 1))
+    first, counts = starts[ids[1]], np.diff(starts)[ids[1]]
+    mine = np.repeat(np.arange(ids.shape[1]), counts)
+    theirs = np.arange(len(mine)) + (first - np.cumsum(counts) + counts)[mine]
+    values = a._vals.index_select(0, _device(mine)) * b._vals.index_select(0, _device(theirs))  # type: ignore[attr-defined]
+    places = _device(np.stack([ids[0][mine], others[1][theirs]]))
+    return SparseTensor._make(places, values, (a._size[0], b._size[1])).coalesce()
 
 
 @_operation("addmm")
 def _addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return added(input, _mm(mat1, mat2), beta, alpha)
+
+
+def added(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """What `addmm` makes of a product."""
     if input.is_sparse:
         raise RuntimeError(
             "addmm_sparse_dense: expected strided result tensor, got tensor with layout Sparse"
         )
-    return input * beta + _mm(mat1, mat2) * alpha
+    return input * beta + product * alpha  # type: ignore[no-any-return]
 
 
 def _sparse_mask(self: Tensor, mask: Tensor) -> SparseTensor:

@@ -17,9 +17,11 @@ from ..._base.layout import SparseOperand, sparse_coo
 from ..._base.size import Size
 from ..._base.tuning import tuning
 from ..._tensor import printing
+from ..._tensor.node import Node, RemovableHandle, accumulator
 from ..._tensor.overriding import disabled
 from ..._tensor.plan import Plan
 from ..._tensor.tensor import Tensor, wrap
+from ..packing import with_history
 from ..run import run
 
 
@@ -41,11 +43,41 @@ class NoStorage:
     array = host = peek = aval = look
 
 
+class Entries(Node):
+    """The history of the values of a sparse leaf: their gradient becomes a sparse one, with the leaf's indices."""
+
+    __slots__ = ("like",)
+
+    def __init__(self, leaf: SparseTensor) -> None:
+        super().__init__(((accumulator(leaf), 0),))
+        self.like = leaf.detach()
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        (grad,) = grads
+        return [None if grad is None else self.like._with(grad if isinstance(grad, Tensor) else wrap(grad))]
+
+    apply_recorded = apply
+
+
+class Elements(Node):
+    """The history of all elements of a sparse leaf, whose gradient is dense."""
+
+    __slots__ = ()
+
+    def __init__(self, leaf: SparseTensor) -> None:
+        super().__init__(((accumulator(leaf), 0),))
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        return grads
+
+    apply_recorded = apply
+
+
 class SparseTensor(Tensor):
     """A tensor of layout `torch.sparse_coo`; made by `sparse_coo_tensor`, `Tensor.to_sparse` and sparse embeddings.
 
-    It takes part in sums, differences, products with numbers, matrix products, and reductions to a sum; its values
-    may have a history. What else is to be done with it, `to_dense` first.
+    It takes part in sums, differences, products with numbers, matrix products, and reductions to a sum. Its history is
+    that of its values, unless it is a leaf that requires a gradient. What else is to be done with it, `to_dense` first.
 
     Reference: https://docs.pytorch.org/docs/stable/sparse.html
     """
@@ -54,7 +86,7 @@ class SparseTensor(Tensor):
     __torch_function__ = disabled  # type: ignore[assignment]
 
     _ids: Tensor
-    _vals: Tensor
+    _own: Tensor
     _size: tuple[int, ...]
     _coalesced: bool
     _loose: bool
@@ -66,7 +98,7 @@ class SparseTensor(Tensor):
         """``loose`` says that entries may be left out."""
         new: SparseTensor = object.__new__(cls)
         new._view = new._base = new._grad_fn = new._grad = new._accumulator = None
-        new._requires_grad, new._output_nr = False, 0
+        new._requires_grad = False
         new._storage = NoStorage()  # type: ignore[assignment]
         new._hold(ids, vals, coalesced, loose)
         new._size = tuple(size)
@@ -75,7 +107,12 @@ class SparseTensor(Tensor):
         return new
 
     def _hold(self, ids: Tensor, vals: Tensor, coalesced: bool, loose: bool) -> None:
-        self._ids, self._vals, self._coalesced, self._loose = ids, vals, coalesced, loose
+        self._ids, self._own, self._coalesced, self._loose = ids, vals, coalesced, loose
+
+    @property
+    def _vals(self) -> Tensor:
+        """The values with their history; ``_requires_grad`` says that this is a leaf that requires a gradient."""
+        return with_history(self._own, (Entries(self), 0)) if self._requires_grad else self._own
 
     def _with(self, vals: Tensor) -> SparseTensor:
         """The same entries with other values."""
@@ -83,20 +120,21 @@ class SparseTensor(Tensor):
 
     # ------------------------------------------------------------ what it holds
 
-    def _trim(self) -> None:
-        """Do away with entries that are left out."""
+    def _trim(self) -> SparseTensor:
+        """This tensor without entries that are left out."""
         if self._loose:
-            ids = _on_host(self._ids)
+            ids, vals = _on_host(self._ids), self._own
             keep = np.flatnonzero(ids[0] < self._size[0])
             if len(keep) < ids.shape[1]:
                 kept = _device(keep)
-                self._vals = (
-                    self._vals.index_select(0, kept)  # type: ignore[attr-defined]
-                    if self._vals.requires_grad
-                    else _device(np.asarray(self._vals._value)[keep])
+                self._own = (
+                    vals.index_select(0, kept)  # type: ignore[attr-defined]
+                    if vals.requires_grad
+                    else _device(np.asarray(vals._value)[keep])
                 )
                 self._ids = _device(ids[:, keep])
             self._loose = False
+        return self
 
     def _nnz(self) -> int:
         """Number of entries."""
@@ -105,13 +143,11 @@ class SparseTensor(Tensor):
 
     def _indices(self) -> Tensor:
         """The indices (sparse_dim, nnz), coalesced or not."""
-        self._trim()
-        return self._ids
+        return self._trim()._ids
 
     def _values(self) -> Tensor:
-        """The values (nnz, ...), coalesced or not; writing to them changes this tensor."""
-        self._trim()
-        return self._vals
+        """The values (nnz, ...), coalesced or not, without their history; writing to them changes this tensor."""
+        return self._trim()._own.detach()
 
     def indices(self) -> Tensor:
         """The indices (sparse_dim, nnz) of a coalesced tensor."""
@@ -119,7 +155,7 @@ class SparseTensor(Tensor):
 
     def values(self) -> Tensor:
         """The values (nnz, ...) of a coalesced tensor."""
-        return self._need_coalesced("values")._values()
+        return self._need_coalesced("values")._trim()._vals
 
     def _need_coalesced(self, what: str) -> SparseTensor:
         if not self._coalesced:
@@ -130,13 +166,18 @@ class SparseTensor(Tensor):
         """Whether the indices are known to be sorted and distinct."""
         return self._coalesced
 
+    def _coalesced_(self, coalesced: bool) -> SparseTensor:
+        """Say whether the indices are sorted and distinct."""
+        self._coalesced = coalesced
+        return self
+
     def coalesce(self) -> SparseTensor:
         """This tensor with sorted indices, and the values of equal indices summed; itself if it is coalesced."""
         if self._coalesced:
             return self
         ids, linear = self._host_indices()
         _, first, inverse = np.unique(linear, return_index=True, return_inverse=True)
-        return self._gathered(ids[:, first], len(first), [(self._values(), inverse)], True)
+        return self._gathered(ids[:, first], len(first), [(self._vals, inverse)], True)
 
     def _host_indices(self) -> tuple[np.ndarray, np.ndarray]:
         """The indices as a numpy array, and as positions in the flattened sparse dimensions."""
@@ -148,10 +189,11 @@ class SparseTensor(Tensor):
         self, ids: np.ndarray, n: int, parts: Sequence[tuple[Tensor, np.ndarray]], coalesced: bool
     ) -> SparseTensor:
         """``n`` entries with given indices, of which each is the sum of the parts' values that go there."""
-        room = max(1, 1 << (n - 1).bit_length()) if n else 0
+        room = max(1, 1 << (n - 1).bit_length()) if n and len(ids) else n
         filled = np.full((ids.shape[0], room), 0, np.int64)
         filled[:, :n] = ids
-        filled[0, n:] = self._size[0]
+        if room > n:
+            filled[0, n:] = self._size[0]
         like = functools.reduce(lambda a, b: np.promote_types(a, b), [_np_dtype(v) for v, _ in parts])
         shape = (room, *self._size[ids.shape[0] :])
         if any(v.requires_grad for v, _ in parts):
@@ -174,9 +216,21 @@ class SparseTensor(Tensor):
         return len(self._size) - self._ids.shape[0]
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-        """The dense tensor with the same elements; differentiable with respect to the values."""
+        """The dense tensor with the same elements; differentiable with respect to the values.
+
+        Args:
+            masked_grad: with False, a leaf gets the gradient of all its elements, which is dense.
+        """
         if dtype is not None:
             raise RuntimeError("dtype argument is not supported by sparse_to_dense")
+        if masked_grad is False and self._is_from_leaf():
+            if self.is_leaf:
+                return with_history(self.detach().to_dense(), (Elements(self), 0))
+            raise NotImplementedError(
+                "the gradient of all elements of what was computed from a sparse leaf: only that of its entries is "
+                "known. Use to_dense() or the functions of torch.sparse, or compute with "
+                "leaf.to_dense(masked_grad=False)"
+            )
         return _run(_dense_plan(self._size), [self._vals, self._ids])
 
     def to_sparse(self, *args: Any, **kwargs: Any) -> SparseTensor:
@@ -218,18 +272,18 @@ class SparseTensor(Tensor):
 
     @property
     def dtype(self) -> dtypes.dtype:
-        return self._vals.dtype
+        return self._own.dtype
 
     @property
     def itemsize(self) -> int:
-        return self._vals.itemsize
+        return self._own.itemsize
 
     def element_size(self) -> int:
-        return self._vals.itemsize
+        return self._own.itemsize
 
     @property
     def device(self) -> Any:
-        return self._vals.device
+        return self._own.device
 
     @property
     def layout(self) -> Any:
@@ -237,10 +291,10 @@ class SparseTensor(Tensor):
 
     @property
     def _writes(self) -> int:
-        return self._vals._writes
+        return self._own._writes
 
     def is_inference(self) -> bool:
-        return self._vals.is_inference()
+        return self._own.is_inference()
 
     def stride(self, dim: int | None = None) -> Any:
         return (0,) * self.ndim if dim is None else 0
@@ -261,33 +315,72 @@ class SparseTensor(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        return self._vals.requires_grad
+        return self._requires_grad or self._own.requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
-        if requires_grad and not self.requires_grad:
-            raise NotImplementedError(
-                "a sparse tensor cannot be a leaf that requires grad; make it from values that require grad"
-            )
-        if not requires_grad:
-            self._vals = self._vals.detach()
+        if requires_grad and not self._own._is_differentiable():
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if not requires_grad and not self.is_leaf:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
+        if self.is_leaf:
+            self._requires_grad = requires_grad
         return self
 
     @property
+    def is_leaf(self) -> bool:
+        return not self._own.requires_grad
+
+    @property
     def grad_fn(self) -> Any:
-        return self._vals.grad_fn
+        return self._own.grad_fn
+
+    @property
+    def _output_nr(self) -> int:  # type: ignore[override]
+        return self._own._output_nr
+
+    def _is_from_leaf(self) -> bool:
+        """Whether a sparse leaf gets a gradient from this tensor."""
+        if self.is_leaf:
+            return self._requires_grad
+        seen: set[Node] = set()
+        stack = [self._own.grad_fn]
+        while stack:
+            node = stack.pop()
+            if type(node) is Entries:
+                return True
+            if node is not None and node not in seen:
+                seen.add(node)
+                stack += [edge[0] for edge in node.edges if edge is not None]
+        return False
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        if self.is_leaf:
+            return super().register_hook(hook)  # type: ignore[no-any-return,misc]
+        like = self.detach()
+
+        def on_values(grad: Any) -> Tensor | None:
+            changed = hook(None if grad is None else like._with(grad))  # type: ignore[arg-type]
+            return None if changed is None else like._gradient_of_values(changed)
+
+        return self._own.register_hook(on_values)  # type: ignore[no-any-return,attr-defined]
+
+    def _gradient_of_values(self, gradient: Tensor) -> Tensor:
+        """A gradient of this tensor as one of its values."""
+        dense = gradient.to_dense()  # type: ignore[attr-defined]
+        return dense.sparse_mask(self)._vals  # type: ignore[no-any-return,attr-defined]
 
     def detach(self) -> SparseTensor:
-        return self._with(self._vals.detach())
+        return self._with(self._own.detach())
 
     def _alias(self) -> SparseTensor:
         return self._with(self._vals._alias())
 
     def detach_(self) -> SparseTensor:
-        self._vals = self._vals.detach()
+        self._own, self._requires_grad = self._own.detach(), False
         return self
 
     @property  # type: ignore[override]
@@ -296,21 +389,21 @@ class SparseTensor(Tensor):
 
     @data.setter
     def data(self, other: SparseTensor) -> None:
-        self._hold(other._ids, other._vals.detach(), other._coalesced, other._loose)
+        self._hold(other._ids, other._own.detach(), other._coalesced, other._loose)
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """With values of another dtype, or on another device."""
         vals = self._vals.to(*args, **kwargs)  # type: ignore[attr-defined]
-        if vals is self._vals:
+        if (vals.dtype, vals.device) == (self.dtype, self.device) and not kwargs.get("copy"):
             return self
         new = self._with(vals)
-        if vals.device != self._vals.device:
+        if vals.device != self.device:
             new._ids = self._ids.to(vals.device)  # type: ignore[attr-defined]
         return new
 
     def type(self, dtype: Any = None, **kwargs: Any) -> Any:
         if dtype is None:
-            return str(self._vals.type()).replace("torch.", "torch.sparse.")  # type: ignore[attr-defined]
+            return str(self._own.type()).replace("torch.", "torch.sparse.")  # type: ignore[attr-defined]
         return self._with(self._vals.type(dtype))  # type: ignore[attr-defined]
 
     def _host(self, what: str) -> np.ndarray:
@@ -324,13 +417,14 @@ class SparseTensor(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
         if id(self) not in memo:
-            parts = self._ids.__deepcopy__(memo), self._vals.__deepcopy__(memo)
-            memo[id(self)] = SparseTensor._make(*parts, self._size, self._coalesced, self._loose)
+            parts = self._ids.__deepcopy__(memo), self._own.__deepcopy__(memo)
+            copy = memo[id(self)] = SparseTensor._make(*parts, self._size, self._coalesced, self._loose)
+            copy._requires_grad = self._requires_grad
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         self._trim()
-        return SparseTensor._make, (self._ids, self._vals, self._size, self._coalesced)
+        return SparseTensor._make, (self._ids, self._own, self._size, self._coalesced)
 
     def pow(self, exponent: Any) -> SparseTensor:
         """The elements to a power that is a number."""
@@ -357,14 +451,14 @@ class SparseTensor(Tensor):
     def zero_(self) -> SparseTensor:
         """Take all entries away."""
         k = self.sparse_dim()
-        empty = wrap(_zeros((0, *self._size[k:]), self._vals._value.dtype))
+        empty = wrap(_zeros((0, *self._size[k:]), self._own._value.dtype))
         self._hold(wrap(_zeros((k, 0), np.int64)), empty, True, False)
         return self
 
 
 def _convert(name: str) -> Callable[..., Any]:
     def method(self: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
-        return self.to(getattr(self._vals, name)(*args, **kwargs).dtype)
+        return self.to(getattr(self._own, name)(*args, **kwargs).dtype)
 
     method.__name__ = name
     return method

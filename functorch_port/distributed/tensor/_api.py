@@ -43,7 +43,7 @@ _constrain = Op(ops["_constrain"])
 
 
 def _declared(tensor: Tensor) -> NamedSharding | None:
-    return sharding_of(tensor._storage) if tensor._view is None else None
+    return sharding_of(tensor._storage) if tensor._view is None and not tensor.is_sparse else None
 
 
 def found_sharding(tensor: Tensor) -> NamedSharding | None:

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from . import func
-from ._functorch import make_functional as _modules
-from .func import debug_unwrap as debug_unwrap
+from .. import func
+from .._functorch import make_functional as _modules
+from ..func import debug_unwrap as debug_unwrap
 
 __all__ = [
     "combine_state_for_ensemble", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
