@@ -13,6 +13,7 @@ there twice the last line counts. Files that the folder does not have stay as th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import tomllib
@@ -41,9 +42,14 @@ PyTorch where time did not do. `tools/pytorch_tests.py` writes this page.
 
 
 def outcomes(path: Path) -> dict[str, dict[str, Any]]:
-    """The last outcome of each test of a file."""
-    lines = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
-    return {line["id"]: line for line in lines if "id" in line}
+    """The last outcome of each test of a file. A run that was killed leaves a part of a line."""
+    found = {}
+    for text in path.read_text().splitlines() if path.exists() else ():
+        with contextlib.suppress(json.JSONDecodeError):
+            line = json.loads(text)
+            if "id" in line:
+                found[line["id"]] = line
+    return found
 
 
 def measured(folder: Path, name: str) -> dict[str, Any]:
