@@ -284,6 +284,17 @@ def test_a_bag_has_a_sparse_gradient():
     same(program(torch, *inputs), program(ft, *map(to_ours, inputs)))
 
 
+@pytest.mark.parametrize("rows", [0, 5])
+def test_a_sparse_gradient_without_columns(rows):
+    def program(lib):
+        table = lib.nn.Embedding(rows, 0, sparse=True)
+        table(lib.arange(rows)).sum().backward()
+        grad = table.weight.grad
+        return tuple(grad.shape), tuple(grad.to_dense().shape)
+
+    assert program(ft) == program(torch)
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize(
     ("starts", "told"), [([0, 4, 2], r"offsets\[2\] is 2 after 4"), ([0, -1], "is -1 after 0")]
