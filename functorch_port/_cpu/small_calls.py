@@ -61,6 +61,8 @@ def caller(op: Op, name: str = "") -> Callable[..., Any]:
                 if found is None:
                     plan, dyn = op.found(args, kwargs)
                     result = op.of(plan, dyn, args, kwargs)
+                    if kwargs and op.spec.after is not None:  # which `of` calls
+                        return result
                     if type(result) is Tensor and (args or not is_view) and op.in_order(kwargs):
                         _remember(small, known, plan, values, result)
                     return result

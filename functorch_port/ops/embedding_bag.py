@@ -22,15 +22,20 @@ def _check_offsets(rows: Any, input: Any, offsets: Any, *_: Any, **__: Any) -> N
         refuse(partial(_bad_offsets, input.size), partial(_offsets_error, input.size), offsets)
 
 
-def _check_bags(weight: Any, input: Any, offsets: Any, *_: Any, **__: Any) -> None:
+def _is_general(dtype: Any, mode: str, padding_idx: int) -> bool:
+    """Whether PyTorch computes this without its kernel for plain sums."""
+    return dtype == np.float64 or mode == "max" or padding_idx >= 0
+
+
+def _check_bags(weight: Any, input: Any, offsets: Any, mode: str, padding_idx: int, **_: Any) -> None:
     """Check that the indices are in range and the offsets increase from 0."""
     _check_offsets(weight, input, offsets)
-    rows, double = weight.shape[0], weight.dtype == np.float64
+    rows, general = weight.shape[0], _is_general(weight.dtype, mode, padding_idx)
 
     def error(values: Any) -> Exception:
         values = values.reshape(-1)
         bad = np.flatnonzero(outside(values, 0, rows))[0]
-        if double:
+        if general:
             return RuntimeError(
                 f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {values[bad]}"
             )
@@ -84,9 +89,16 @@ def _check_types(weight: Any, input: Any, offsets: Any, per_sample_weights: Any)
 
 
 class _Bags:
-    """The bag of every row: bags of one size (a matrix of indices), or given by their offsets."""
+    """The bag of every row: bags of one size (a matrix of indices), or given by their offsets.
 
-    def __init__(self, input: Any, offsets: Any, include_last_offset: bool) -> None:
+    Args:
+        input: the indices.
+        offsets: where bags begin.
+        include_last_offset: whether the last offset is where the last bag ends.
+        to_the_end: let the last bag have the rest of the rows, wherever that offset is.
+    """
+
+    def __init__(self, input: Any, offsets: Any, include_last_offset: bool, to_the_end: bool = False) -> None:
         self.even = offsets is None
         if self.even:
             self.count = input.shape[0]
@@ -95,7 +107,8 @@ class _Bags:
             raise RuntimeError("include_last_offset: number of offset should be at least 1")
         self.count = offsets.shape[0] - include_last_offset
         place = jnp.arange(input.shape[0], dtype=offsets.dtype)
-        self.bag = (jnp.searchsorted(offsets, place, side="right") - 1).astype(np.int32)
+        begins = offsets[: self.count] if to_the_end else offsets
+        self.bag = (jnp.searchsorted(begins, place, side="right") - 1).astype(np.int32)
 
     def sum(self, x: jax.Array) -> jax.Array:
         if self.even:
@@ -137,7 +150,7 @@ def _combined(
     include_last_offset: bool,
     padding_idx: int,
 ) -> jax.Array:
-    bags = _Bags(input, offsets, include_last_offset)
+    bags = _Bags(input, offsets, include_last_offset, _is_general(rows.dtype, mode, padding_idx))
     keep = input != padding_idx if padding_idx >= 0 else jnp.ones(input.shape, bool)
     dtype = rows.dtype
     x = rows.astype(wide(dtype))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port._base import lowering
+from functorch_port._base import lowering, memory
 from functorch_port._base.division import divide
 from functorch_port._base.layout import format_order, line_order
 from functorch_port._run.registry import Array, op
@@ -466,9 +466,10 @@ def _adaptive_sizes(name: str, x: Any, n: int, output_size: int | tuple[int, ...
             f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
             f"{shape} with dimension {empty[0]} being empty"
         )
+    made = [*x.shape[:-n], *(1,) * (n == 1), *sizes]
     if negative:
-        made = [*shape[:-n], *(1,) * (n == 1), *sizes]
         raise RuntimeError(f"Trying to create tensor with negative dimension {negative[0]}: {made}")
+    memory.room(made, x.dtype)
     return sizes
 
 

@@ -57,8 +57,8 @@ for _n in (1, 2, 3):
 def _starts(sample: jax.Array, size: int, out: int, kernel: int) -> jax.Array:
     """The starts (N, C, out) of the windows of every plane along one dimension."""
     last = jnp.full((*sample.shape, 1), size - kernel, np.int32)
-    if out == 1:
-        return last
+    if out < 2:
+        return last[..., :out]
     step = sample.dtype.type(size - kernel) / sample.dtype.type(out - 1)
     i = np.arange(out - 1).astype(sample.dtype)
     begin = ((sample[..., None] + i) * step).astype(np.int32) - (sample * step).astype(np.int32)[..., None]
@@ -91,10 +91,11 @@ def _fractional(
 
 
 def _sizes(name: str, what: str, value: Any, n: int) -> tuple[int, ...]:
-    values = (value,) if isinstance(value, int) else tuple(value)
-    if len(values) not in (1, n):
-        raise RuntimeError(f"{name}: {what} must either be a single Int or tuple of Ints")
-    return values * n if len(values) == 1 else values
+    values = (value,) * n if isinstance(value, int) else tuple(value)
+    if len(values) != n:
+        three = "three " if n == 3 else ""
+        raise RuntimeError(f"{name}: {what} must either be a single Int or tuple of {three}Ints")
+    return values
 
 
 _SIDES = {2: ("height", "width"), 3: ("time", "height", "width")}
@@ -121,6 +122,9 @@ def _fractional_op(n: int) -> Any:
                 raise RuntimeError(
                     f"{name}{'_out' * (n == 3)}(): pool {side} {k} too large relative to input {side} {size}"
                 )
+        if min(out) < 0:
+            made = [*input.shape[:-n], *out]
+            raise RuntimeError(f"Trying to create tensor with negative dimension {min(out)}: {made}")
         x = input if input.ndim == n + 2 else input[None]
         if _random_samples.shape[0] < x.shape[0]:
             raise RuntimeError("Expect _random_samples.size(0) no less then input batch size.")

@@ -233,3 +233,20 @@ def test_a_result_does_not_share_memory_with_anything() -> None:
         copied = x.sum(0) + 0
         copied.zero_()
         np.testing.assert_array_equal(x.numpy(), data(3, 4))
+
+
+def test_a_copy_in_another_memory_format_each_time() -> None:
+    def program(lib: Any) -> list[Any]:
+        found = []
+        for _ in range(3):
+            x = lib.ones(2, 3, 4, 5)
+            for format in (lib.channels_last, lib.contiguous_format):
+                made = (
+                    x.contiguous(memory_format=format),
+                    x.clone(memory_format=format),
+                    x.to(memory_format=format),
+                )
+                found.append([m.stride() for m in made])
+        return found
+
+    assert program(ft) == program(torch)

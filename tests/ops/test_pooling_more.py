@@ -54,6 +54,8 @@ pooled = [
     unpool(IMG, 2, 2, output_size=(8,)),
     unpool(IMG, 2, 2, output_size=(12, 9)),
     unpool(VOL, 3, 2, 0),
+    F("max_unpool3d", VOL, torch.zeros(VOL.shape, dtype=i64), [1, 1]),
+    F("max_unpool2d", IMG, torch.zeros(IMG.shape, dtype=i64), [1]),
     F("max_unpool2d", IMG, torch.zeros(2, 3, 8, 9, dtype=i32), 2),
     F("max_unpool2d", IMG, torch.zeros(1, 3, 8, 9, dtype=i64), 2),
     F("max_unpool2d", IMG[0, 0], torch.zeros(8, 9, dtype=i64), 2),
@@ -87,6 +89,11 @@ pooled = [
     F("fractional_max_pool2d", IMG[:, :0], 2, 3),
     F("fractional_max_pool2d", IMG, 2, 3, None, False, sample(1, 3, 2, low=0, high=1), _first=True),
     F("fractional_max_pool2d", IMG, (1, 2, 3), 3),
+    F("fractional_max_pool2d", IMG, (2,), 3),
+    F("fractional_max_pool3d", VOL, 2, (3,)),
+    F("fractional_max_pool2d", IMG, 2, (-1, 3)),
+    F("fractional_max_pool2d", IMG, 2, (0, 2), None, True, _first=True),
+    F("fractional_max_pool3d", VOL, 2, (2, 1, 0), None, True, _first=True),
 ]
 
 # ---------------------------------------------------------------- pairwise distances
@@ -124,6 +131,9 @@ bags = [
     ),
     *(bag(INDEX.view(2, 4), TABLE, mode=m, padding_idx=p) for m in ("sum", "mean", "max") for p in (None, 4)),
     *(bag(INDEX, TABLE, T([0, 3, 3, 8]), mode=m, include_last_offset=True) for m in ("sum", "max")),
+    *(bag(INDEX, TABLE, T([0, 3, 5]), mode=m, include_last_offset=True) for m in ("sum", "mean", "max")),
+    bag(INDEX, TABLE.float(), T([0, 3, 5]), mode="sum", include_last_offset=True, padding_idx=4),
+    bag(INDEX, TABLE.float(), T([0, 3, 5]), mode="sum", include_last_offset=True, _grad=False),
     *(bag(i, TIES, mode="max") for i in (T([[0, 1, 2], [3, 3, 1]]), T([[2, 1, 0]]))),
     bag(T([0, 1, 2, 3, 3]), TIES, T([0, 3]), mode="max"),
     bag(INDEX, TABLE, STARTS, mode="sum", per_sample_weights=sample(8)),
@@ -145,6 +155,9 @@ bags = [
     bag(INDEX, TABLE, T([0, 14])),
     bag(INDEX.float(), TABLE, STARTS),
     bag(INDEX + 9, TABLE, STARTS),
+    bag(INDEX + 9, TABLE.float(), STARTS, mode="sum"),
+    bag(INDEX + 9, TABLE.float(), STARTS, mode="sum", padding_idx=0),
+    bag(INDEX + 9, TABLE.float(), STARTS, mode="max"),
     bag(INDEX, TABLE, STARTS, padding_idx=20),
     bag(INDEX, TABLE, STARTS, mode="max", scale_grad_by_freq=True),
     bag(INDEX, TABLE, STARTS, mode="max", sparse=True),
@@ -269,6 +282,17 @@ def test_a_bag_has_a_sparse_gradient():
 
     inputs = INDEX, STARTS, TABLE
     same(program(torch, *inputs), program(ft, *map(to_ours, inputs)))
+
+
+@pytest.mark.parametrize("rows", [0, 5])
+def test_a_sparse_gradient_without_columns(rows):
+    def program(lib):
+        table = lib.nn.Embedding(rows, 0, sparse=True)
+        table(lib.arange(rows)).sum().backward()
+        grad = table.weight.grad
+        return tuple(grad.shape), tuple(grad.to_dense().shape)
+
+    assert program(ft) == program(torch)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

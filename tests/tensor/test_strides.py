@@ -121,6 +121,16 @@ def test_channels_last_goes_through_networks(name: str, which: str) -> None:
     torch.testing.assert_close(torch.tensor(mine[3]), torch.tensor(values))
 
 
+def test_the_mean_of_an_image_keeps_its_format() -> None:
+    def case(lib: Any) -> Any:
+        x = lib.ones(2, 3, 4, 4)
+        images = x, x.to(memory_format=lib.channels_last), x[0]
+        return [lib.nn.functional.adaptive_avg_pool2d(i, 1).stride() for i in images]
+
+    theirs, mine = _both(case)
+    assert mine == theirs
+
+
 def test_a_module_in_channels_last() -> None:
     """Its weights, its results, and so the masks of dropout; it trains as it did."""
 

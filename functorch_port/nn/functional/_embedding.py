@@ -126,7 +126,7 @@ _SparseRows.__name__ = _SparseRows.__qualname__ = "EmbeddingBackward0"
 def _entries(indices: Any, grad: Any, padding: Any, rows: Any) -> tuple[Any, Any]:
     """Indices (1, n) and values (n, columns) of the gradient; padding, if it is not negative, is left out."""
     ids = indices.reshape(1, -1).astype(jnp.int64)
-    return jnp.where((ids == padding) & (ids >= 0), rows, ids), grad.reshape(-1, grad.shape[-1])
+    return jnp.where((ids == padding) & (ids >= 0), rows, ids), grad.reshape(ids.shape[1], grad.shape[-1])
 
 
 _ENTRIES = Plan(_entries, "embedding_entries", "")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..._base.layout import format_order
 from ..._run.bind import function
 from ..._tensor.tensor import Tensor
+from ..._tensor.view import laid
 from .._conversion import ntuple
 
 avg_pool1d, avg_pool2d, avg_pool3d = function("avg_pool1d"), function("avg_pool2d"), function("avg_pool3d")
@@ -98,7 +100,8 @@ def _adaptive_avg_pool(n: int) -> Callable[..., Tensor]:
     def pool(input: Tensor, output_size: Any) -> Tensor:
         sizes = _asked_for(input, output_size, n)
         if n > 1 and sizes in (1, (1,) * n):
-            return mean(input, tuple(range(-n, 0)), True)  # PyTorch's graph has a mean here too
+            out = mean(input, tuple(range(-n, 0)), True)  # PyTorch's graph has a mean here too
+            return laid(out, format_order(out.shape, [input])) if n == 2 else out
         return average(input, sizes)
 
     pool.__doc__ = f"""Adaptive average-pooling: the windows are chosen to give the requested output size.
@@ -271,6 +274,9 @@ def _unpooled_size(
     return sizes
 
 
+_ELEMENTS = {2: "two elements (height, width)", 3: "three elements (depth, height, width)"}
+
+
 def _max_unpool(n: int) -> Callable[..., Tensor]:
     name = f"max_unpool{n}d"
     write = function(f"_{name}")
@@ -285,6 +291,10 @@ def _max_unpool(n: int) -> Callable[..., Tensor]:
     ) -> Tensor:
         kernel, paddings = ntuple(kernel_size, n), ntuple(padding, n)
         strides = kernel if stride is None else ntuple(stride, n)
+        if n > 1 and len(kernel) != n:
+            raise RuntimeError(
+                f"There should be exactly {_ELEMENTS[n]} in output_size, but got {len(kernel)} elements."
+            )
         size = _unpooled_size(input, kernel, strides, paddings, output_size)
         if n == 3 and min(strides) <= 0:
             raise RuntimeError(f"strides should be greater than zero, but got stride: {list(strides)}")
