@@ -126,7 +126,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def lie_alike(tensor: Tensor, tangent: Tensor) -> bool:
-    if tensor.dtype is not tangent.dtype:
+    if tensor.dtype is not tangent.dtype or tensor._turned() != tangent._turned():
         return False
     if tensor.numel() == 0:
         return True

@@ -439,7 +439,7 @@ def _check_no_tangent(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
 
 def _check_batch_of_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
     """Check that `vmap` over tangents agrees with a loop."""
-    from ..func import vmap
+    from .._vmap_internals import vmap
 
     for i in _checked(inputs):
 
