@@ -264,6 +264,13 @@ def custom_too_many(T):
     function(T, lambda ctx, t: (t, t)).apply(dual(T))
 
 
+def tangent_of_a_turned_part(T):
+    a = T.tensor([[1 + 2j, 3 - 1j], [2j, 4]]).conj().imag
+    b = T.tensor([[1 - 2j, 2 - 1j], [6j, 4]]).imag
+    dual = fw(T).make_dual(a, b)
+    return shown(T, dual[1:]), fw(T).unpack_dual(dual).tangent.stride()
+
+
 def tangents_that_are_turned(T):
     def z(turn):
         return turn(T.tensor([1 + 2j, 3 - 1j]))
