@@ -227,6 +227,7 @@ _LAZY = {
             "IntStorage",
             "LongStorage",
             "ShortStorage",
+            "Storage",
             "TypedStorage",
             "UntypedStorage",
         ],

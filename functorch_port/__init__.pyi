@@ -243,6 +243,7 @@ from .storage import HalfStorage as HalfStorage
 from .storage import IntStorage as IntStorage
 from .storage import LongStorage as LongStorage
 from .storage import ShortStorage as ShortStorage
+from .storage import Storage as Storage
 from .storage import TypedStorage as TypedStorage
 from .storage import UntypedStorage as UntypedStorage
 from .version import __version__ as __version__

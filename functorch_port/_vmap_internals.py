@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .func import vmap as _of_func
+from .func._vmap import old_vmap as _of_func
 
 __all__ = ["vmap"]
 

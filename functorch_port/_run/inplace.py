@@ -80,7 +80,7 @@ def _sync_view(self: Tensor) -> None:
         return
     plans, counts, extra = self._way_from_base()
     with grad_mode.enable_grad():
-        current = run(view_again(plans, counts), [base, *extra])
+        current = run(view_again(plans, counts, _grad.original_views), [base, *extra])
     self._inherits = False
     self._become(current)
 
@@ -369,12 +369,12 @@ def _unseen(shape: tuple[int, ...], plans: tuple[Any, ...], counts: tuple[int, .
 
 
 @functools.lru_cache(tuning.cached_programs)
-def view_again(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
-    """The plan that looks through a chain of views anew."""
+def view_again(plans: tuple[Any, ...], counts: tuple[int, ...], original: bool = False) -> Any:
+    """The plan that looks through a chain of views anew; ``original`` has it named by the last of them."""
 
     fn = lambda base, *extra: _look_through(plans, _grouped(extra, counts), base)
     family = Family(lambda numbers: fn, _chain("view", plans, counts))
-    plan = Plan(fn, "view", "AsStridedBackward0", family=family)
+    plan = Plan(fn, "view", plans[-1].node if original else "AsStridedBackward0", family=family)
     plan.edge_order = ((0, False),)
     return plan
 

@@ -157,7 +157,7 @@ def _let_go(node: Any, i: int) -> None:
     if node.pending is not None:
         node.pending.compute()
     node.kept = None
-    node.saved = type(node.saved)(s for s in node.saved if s[2] != i)
+    saved.keep(node, [s for s in node.saved if s[2] != i])
     node.note_avals()
     if i >= 0:
         node.values = [None if k == i else v for k, v in enumerate(node.values)]

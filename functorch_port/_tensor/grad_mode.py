@@ -31,12 +31,14 @@ class _State(OfThread):
         flag: what `is_grad_enabled` says; under `inference_mode` that may be True and yet nothing is recorded.
         inference: whether `inference_mode` is on.
         multithreading: what `set_multithreading_enabled` says; a backward pass has one thread in any case.
+        original_views: whether a view that looks anew at its base, after a write, is named by its own operation.
     """
 
     enabled = True
     flag = True
     inference = False
     multithreading = True
+    original_views = False
 
     def put_back(self) -> None:
         tracing.set_inferring(self.inference)
@@ -226,6 +228,16 @@ class set_multithreading_enabled(SetAtOnce):
     """
 
     of, attribute = state, "multithreading"
+
+
+class _force_original_view_tracking(SetAtOnce):
+    """Name the history of views that were written to by their own operations, which are applied again in any case.
+
+    Args:
+        mode: whether to.
+    """
+
+    of, attribute = state, "original_views"
 
 
 class inference_mode(_Mode):

@@ -214,6 +214,8 @@ def detach_(self: Tensor) -> Tensor:
     if tracing.in_jax() and self._requires_grad:
         inside.may_change(self, "requires_grad")
     self._note_history()
+    if self._grad_fn is not None:
+        self._grad_fn.detached = {*(self._grad_fn.detached or ()), self._output_nr}
     self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
     self._dual = None
     return self

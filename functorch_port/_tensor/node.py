@@ -91,6 +91,7 @@ class Extras:
     """What only few nodes have: hooks, tensors that retain their gradient or are packed, the user's notes."""
 
     __slots__ = (
+        "detached",
         "looking",
         "metadata",
         "packed",
@@ -111,6 +112,8 @@ class Extras:
         self.packed: dict[int, Any] | None = None
         #: called with the gradients before the node runs, to make again what it let go of
         self.remaking: tuple[Callable[..., Any], ...] | None = None
+        #: the outputs whose tensors were cut off in place
+        self.detached: set[int] | None = None
         #: called with the node, a context in which it has what it let go of
         self.looking: Callable[[Node], AbstractContextManager[None]] | None = None
 
@@ -163,6 +166,7 @@ class Node:
     tensor_hooks, retained = _extra("tensor_hooks"), _extra("retained")
     _metadata, packed = _extra("metadata"), _extra("packed")
     remaking, looking = _extra("remaking"), _extra("looking")
+    detached = _extra("detached")
 
     def name(self) -> str:
         """PyTorch's name of the node, such as ``AddmmBackward0``."""

@@ -21,7 +21,7 @@ from .._base.modes import OfThread
 from . import anomaly
 from .tensor import Tensor, wrap
 
-__all__ = ["RULES", "Saved", "after_write", "changed", "check", "note", "positions", "state"]
+__all__ = ["RULES", "Saved", "after_write", "changed", "check", "keep", "note", "positions", "state"]
 
 INFERENCE = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -123,21 +123,40 @@ def after_write(node: Any, made: Any, cell: Any) -> None:
             saved.append((ref(cell), cell.version - cell.apart, i, is_view))
         elif found is not cell:
             saved.append((held, version, i, is_view))
-    node.saved = type(node.saved)(saved)
+    keep(node, saved)
 
 
 class Allowed(list):
-    """What a node saved that may be written to."""
+    """What a node saved that may be written to.
+
+    Attributes:
+        context: the `graph.allow_mutation_on_saved_tensors` that allows it, in which a backward pass must be.
+    """
+
+    context: Any = None
+
+
+def keep(node: Any, items: Sequence[Saved]) -> None:
+    """Have a node note only these of what it saved."""
+    kept = type(node.saved)(items)
+    if kept.__class__ is Allowed:
+        kept.context = node.saved.context
+    node.saved = kept
 
 
 def check(node: Any) -> None:
     """Raise if a tensor that the node saved was written to since."""
     if node.saved.__class__ is Allowed:
+        if node.saved.context is not state.allowed:
+            raise AssertionError(_OUTSIDE)
         return
     for held, expected, i, is_view in node.saved:
         cell = held()
         if cell is not None and cell.version - cell.apart != expected:
             raise RuntimeError(_text(node, cell, expected, i, is_view))
+        edge = node.edges[i] if i >= 0 else None
+        if edge is not None and edge[0].detached and edge[1] in edge[0].detached:
+            raise RuntimeError(_DETACHED)
 
 
 def _text(node: Any, cell: Any, expected: int, i: int, is_view: bool) -> str:
@@ -173,6 +192,14 @@ def changed(kind: str, shape: list[int], made_by: str, number: int, now: int, ex
     )
 
 
+_DETACHED = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please "
+    "use out-of-place `.detach()` instead"
+)
+_OUTSIDE = (
+    "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally "
+    "recorded."
+)
 #: types that PyTorch has no older name for
 _KINDS = {
     "bool": "CPUBoolType",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib as _importlib
 import typing as _typing
 
+from .._tensor.grad_mode import _force_original_view_tracking as _force_original_view_tracking
 from .._tensor.grad_mode import enable_grad as enable_grad
 from .._tensor.grad_mode import inference_mode as inference_mode
 from .._tensor.grad_mode import no_grad as no_grad

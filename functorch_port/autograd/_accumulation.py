@@ -13,6 +13,7 @@ from .._base import scopes
 from .._base.layout import memory_order
 from .._base.quiet import quietly
 from .._run import crossing
+from .._tensor import creation
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import is_dense, laid
 
@@ -79,7 +80,9 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         value = _as_placed(variable, value)
     if old is None:
         new = tensor_of(value)
-        if not create_graph:
+        if create_graph and new.requires_grad and not new.is_sparse:  # the graph has its own
+            new = creation.empty_like(variable, requires_grad=False).copy_(new)
+        elif not create_graph:
             new = new._alias() if variable._view is None or new.is_sparse else _laid_as(variable, new)
         variable._set_grad(new)
     elif create_graph:

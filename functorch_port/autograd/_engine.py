@@ -22,11 +22,13 @@ from .._tensor.node import AccumulateGrad, Node
 from ._accumulation import array_of, summed, tensor_of
 from ._hooks import add_up, apply, call_pre, call_tensor_hooks
 from ._roots import Place
-from ._task import walks
+from ._task import elsewhere, walks
 
 __all__ = ["Walk", "at_edges", "leading_to", "reach", "run"]
 
 _age = operator.attrgetter("seq")
+#: so many backward passes, each called by a node of the one before, run in one thread: Python's recursion is bounded
+_DEEP = 24
 
 
 def run(
@@ -45,6 +47,8 @@ def run(
         retain: keep what the graph saved.
         create_graph: record the backward pass itself.
     """
+    if len(walks.stack) >= _DEEP and not tracing.overlay:
+        return elsewhere(lambda: run(roots, gradients, retain, create_graph, wanted, catch))
     before = modes.now()
     try:
         values = [(tensor_of if create_graph else array_of)(g) for g in gradients]

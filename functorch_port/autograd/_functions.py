@@ -42,12 +42,13 @@ class UndefinedGradBackward(Node):
     apply_recorded = apply
 
 
-def _made_by(node: type[Node], tensors: Sequence[Tensor], edges: Sequence[Any]) -> tuple[list[Tensor], Any]:
-    """The tensors with a node of this class as their history, and the node."""
+def _made_by(node: type[Node], tensors: Sequence[Any], edges: Sequence[Any]) -> tuple[list[Any], Any]:
+    """The tensors with a node of this class as their history, and the node; None stays None."""
     made = node(edges, len(tensors))
-    outs = [t.detach() for t in tensors]
+    outs = [None if t is None else t.detach() for t in tensors]
     for number, out in enumerate(outs):
-        out._requires_grad, out._grad_fn, out._output_nr = True, made, number
+        if out is not None:
+            out._requires_grad, out._grad_fn, out._output_nr = True, made, number
     return outs, made
 
 
@@ -60,8 +61,8 @@ class DelayedError(Node):
         super().__init__((), count)
         self.message = message
 
-    def __call__(self, *tensors: Tensor) -> Any:
-        edges = [edge_of(t) for t in tensors]
+    def __call__(self, *tensors: Tensor | None) -> Any:
+        edges = [None if t is None else edge_of(t) for t in tensors]
         if not (grad_mode.state.enabled and any(e is not None for e in edges)):
             return tensors[0] if len(tensors) == 1 else tensors
         outs, made = _made_by(Error, tensors, edges)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
 
+from .._base import modes
 from .._tensor import grad_mode
 from .._tensor.node import AccumulateGrad, Node
 
 if TYPE_CHECKING:
     from ._engine import Walk
 
-__all__ = ["current_walk", "queue_callback", "walks"]
+__all__ = ["current_walk", "elsewhere", "queue_callback", "walks"]
 
 
 class _Walks(threading.local):
@@ -29,6 +31,23 @@ walks = _Walks()
 def current_walk() -> Walk:
     """The walk that is calling hooks right now."""
     return walks.stack[-1]
+
+
+def elsewhere(call: Callable[[], Any]) -> Any:
+    """Run a part of a backward pass in a thread of its own, which has the modes of this one, and wait for it."""
+    before, made = modes.now(), Future[Any]()
+
+    def run() -> None:
+        modes.put_back(before)
+        try:
+            made.set_result(call())
+        except BaseException as error:
+            made.set_exception(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    return made.result()
 
 
 def queue_callback(callback: Callable[[], None]) -> None:

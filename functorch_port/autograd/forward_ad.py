@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 from .._base import watch
@@ -126,7 +125,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def lie_alike(tensor: Tensor, tangent: Tensor) -> bool:
-    if tensor.dtype is not tangent.dtype:
+    if tensor.dtype is not tangent.dtype or tensor._turned() != tangent._turned():
         return False
     if tensor.numel() == 0:
         return True
@@ -139,7 +138,7 @@ def lie_alike(tensor: Tensor, tangent: Tensor) -> bool:
 def _laid_out_as(tensor: Tensor, tangent: Tensor) -> Tensor:
     """A copy of the tangent that lies in memory as the tensor does."""
     strides, offset = tensor._layout()
-    whole = tangent.new_zeros(max(math.prod(tensor._storage._shape()), 1), dtype=tensor.dtype)  # type: ignore[attr-defined]
+    whole = tangent.new_zeros(max(tensor._storage.nbytes() // tensor.itemsize, 1), dtype=tensor.dtype)  # type: ignore[attr-defined]
     return whole.as_strided(tuple(tensor.shape), strides, offset).copy_(tangent)
 
 

@@ -146,7 +146,7 @@ class FunctionCtx(Node):
         return f"<torch.autograd.function.{type(self).__name__} object at {id(self):#x}>"
 
 
-FunctionNode = FunctionCtx
+FunctionNode = BackwardCFunction = FunctionCtx
 
 
 def _zeros(like: Any) -> Tensor | None:
@@ -544,10 +544,10 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             in_transform = not tracing.overlay or tracing.overlay.transforms
             return _refusing(outputs, [*args, *ctx.saved_tensors]) if in_transform else outputs
         values = outputs if isinstance(outputs, tuple) else (outputs,)
-        tensors = [o.detach().requires_grad_() for o in values if isinstance(o, Tensor)]
-        refuse = DelayedError(_ONCE, len(tensors))
-        blocked = iter([refuse(*tensors)] if len(tensors) == 1 else refuse(*tensors))
-        results = tuple(next(blocked) if isinstance(o, Tensor) else o for o in values)
+        leaves = [o.detach().requires_grad_() if isinstance(o, Tensor) else None for o in values]
+        made = DelayedError(_ONCE, len(leaves))(*leaves)
+        blocked = made if isinstance(made, tuple) else (made,)
+        results = tuple(o if b is None else b for o, b in zip(values, blocked, strict=True))
         return results if isinstance(outputs, tuple) else results[0]
 
     return wrapper

@@ -439,7 +439,7 @@ def _check_no_tangent(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
 
 def _check_batch_of_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
     """Check that `vmap` over tangents agrees with a loop."""
-    from ..func import vmap
+    from ..func._vmap import old_vmap
 
     for i in _checked(inputs):
 
@@ -449,7 +449,7 @@ def _check_batch_of_tangents(func: Callable[..., Any], inputs: Sequence[Any]) ->
         batch = [_random_like(inputs[i]).detach() for _ in range(2)]
         one_by_one = list(zip(*map(of, batch)))
         try:
-            at_once = vmap(of)(_stack(batch))
+            at_once = old_vmap(of)(_stack(batch))
         except RuntimeError as error:
             raise GradcheckError(
                 f"While computing batched gradients, got: {error}\n\ngradcheck or gradgradcheck failed while testing "

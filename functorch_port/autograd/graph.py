@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .._tensor import saved
-from .._tensor.node import Node as Node
+from .._tensor.node import Node as _Node
 from .._tensor.node import RemovableHandle, accumulator
 from .._tensor.tensor import Tensor
 from ._task import current_walk
@@ -26,10 +27,24 @@ __all__ = [
 ]
 
 
+class Node(abc.ABC):
+    """What is common to the nodes of the graph, for ``isinstance``.
+
+    Reference: https://docs.pytorch.org/docs/stable/autograd.html
+    """
+
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The name of the node, such as ``AddmmBackward0``."""
+
+
+Node.register(_Node)
+
+
 class GradientEdge(NamedTuple):
     """An output of a node, where a gradient enters. `autograd.grad` accepts it in place of a tensor."""
 
-    node: Node
+    node: _Node
     output_nr: int
 
 
@@ -177,7 +192,8 @@ class save_on_cpu(saved_tensors_hooks):
 class allow_mutation_on_saved_tensors:
     """Context manager that allows in-place writes to tensors that an operation saved for its backward pass.
 
-    The gradients use the values before the write. Nothing is copied, as arrays are immutable.
+    The gradients use the values before the write. Nothing is copied, as arrays are immutable. The backward pass must be
+    in the same context, as in PyTorch.
 
     Example:
         >>> import functorch_port as torch
@@ -213,6 +229,7 @@ class SavedInContext:
         """Note that an operation saves these inputs and outputs (see `saved.note`)."""
         saved.note(node, where, inputs, outputs)
         node.saved = saved.Allowed(node.saved)
+        node.saved.context = self
         self._nodes.add(node)
 
     def _alive(self) -> list[tuple[Any, int]]:

@@ -564,8 +564,8 @@ def run_in(level: Level, call: Callable[[list[Tensor]], Any], arrays: Arrays, le
 
 @contextmanager
 def _without_saved_hooks(level: Level) -> Iterator[None]:
-    """Refuse hooks of saved tensors in a transform, which saves none."""
-    if not level.is_of_func:
+    """Refuse hooks of saved tensors in a reverse-mode derivative, which saves none."""
+    if level.mode != "reverse":
         yield
         return
     if saved.state.hooks:

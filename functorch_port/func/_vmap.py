@@ -13,9 +13,9 @@ from .._array.refusal import Check
 from .._run import bind
 from .._tensor.tensor import Tensor
 from .._tensor.tree import LEAF, Structure, broadcast, flatten, unflatten
-from ._level import arrays_of, inside, refuse_collected, through
+from ._level import RANDOM, arrays_of, inside, refuse_collected, through
 
-__all__ = ["check_randomness", "vmap", "vmap_arrays"]
+__all__ = ["check_randomness", "old_vmap", "vmap", "vmap_arrays"]
 
 
 def vmap_arrays(
@@ -71,6 +71,24 @@ def vmap(
         if chunk_size is None or chunk_size >= mapping.size:
             return mapping.run(randomness)
         return mapping.run_in_chunks(randomness, chunk_size)
+
+    return wrapped
+
+
+def old_vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0) -> Callable[..., Any]:
+    """As `vmap`, which random operations cannot be in."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return vmap(func, in_dims, out_dims)(*args, **kwargs)
+        except RuntimeError as error:
+            if str(error) != RANDOM:
+                raise
+            raise RuntimeError(
+                "vmap: We do not yet support calling random operations inside of vmap. Please perform random "
+                "operations outside of vmap as a workaround"
+            ) from error
 
     return wrapped
 

@@ -338,6 +338,13 @@ r=[]; a=x*1; b=s*1; y=a*b
   torch.autograd.grad(y.sum(), x); r
 y=x*1; y.register_hook(lambda g: torch._C._will_engine_execute_node(y.grad_fn.next_functions[0][0]) and None)
   torch.autograd.grad(y.sum(), x)
+def f(x): y=x.clone().view(-1); y.add_(1); return y.grad_fn.name()
+  with torch.autograd._force_original_view_tracking(True): r=[f(x), f(x[None])]
+  [*r, f(x)]
+del x._grad_fn
+del x._backward_hooks
+n=(x*2).grad_fn; N=torch.autograd.graph.Node; [isinstance(n, N), issubclass(type(n), N), N in type(n).mro()]
+issubclass(torch.autograd.function.BackwardCFunction, torch.autograd.graph.Node)
 r=torch._C._WeakTensorRef(x); [r.expired(), torch._C._WeakTensorRef(x*1).expired()]
 """
 
@@ -368,6 +375,93 @@ def test_complex(code: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 1), (2, 3)])
+def nested(T, depth):
+    """A function whose backward calls backward, as deep."""
+
+    class Deep(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            with T.enable_grad():
+                ctx.x = x.detach().requires_grad_() - 1
+            return ctx.x.detach()
+
+        @staticmethod
+        def backward(ctx, g):
+            if ctx.x >= 0:
+                with T.enable_grad():
+                    Deep.apply(ctx.x).sum().backward()
+            return g * 2
+
+    x = T.tensor(float(depth), requires_grad=True)
+    Deep.apply(x).sum().backward()
+    return x.grad.item()
+
+
+@pytest.mark.parametrize("T", [ft, torch], ids=["ours", "torch"])
+def test_a_backward_pass_within_another_many_times(T) -> None:
+    assert nested(T, 1000) == 2
+
+
+def test_errors_and_modes_of_a_deep_backward_pass() -> None:
+    class Deep(ft.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, depth):
+            ctx.depth = depth
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            if not ctx.depth:
+                modes.append(ft.is_inference_mode_enabled() or not ft.is_grad_enabled())
+                raise KeyError("at the bottom")
+            with ft.enable_grad():
+                Deep.apply(ft.ones(1, requires_grad=True), ctx.depth - 1).sum().backward()
+            return g, None
+
+    modes: list[bool] = []
+    with pytest.raises(KeyError, match="at the bottom"):
+        Deep.apply(ft.ones(1, requires_grad=True), 60).sum().backward()
+    assert modes == [True]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("T", [ft, torch], ids=["ours", "torch"])
+def test_a_recorded_gradient_is_a_copy(T) -> None:
+    x, seen = T.ones(2, requires_grad=True), []
+    y = x * 1
+    y.register_hook(seen.append)
+    y.square().sum().backward(create_graph=True)
+    assert x.grad.grad_fn.name().endswith("CopyBackwards")
+    with T.no_grad():
+        x.grad.zero_()
+    assert seen[0].tolist() == [2, 2]
+    x.grad = None
+
+
+@pytest.mark.parametrize("T", [ft, torch], ids=["ours", "torch"])
+def test_what_cannot_be_differentiated_twice_says_so(T) -> None:
+    class Times(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, factor, y):
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        @T.autograd.function.once_differentiable
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            return g * y, None, g * x
+
+    x, y = T.ones(2, requires_grad=True), T.ones(2, requires_grad=True)
+    first, second = T.autograd.grad(
+        Times.apply(x, 2, y), (x, y), T.ones(2, requires_grad=True), create_graph=True
+    )
+    made = first.grad_fn
+    assert len(made.next_functions) == 3 and made.next_functions[1] == (None, 0)
+    with pytest.raises(RuntimeError, match="trying to differentiate twice"):
+        (first + second).sum().backward()
+
+
 def test_gradients_of_two_shapes_are_refused(shape: tuple[int, ...]) -> None:
     """They are not added up as if one were to be stretched."""
     for lib in (torch, ft):

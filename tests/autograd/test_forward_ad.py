@@ -264,6 +264,27 @@ def custom_too_many(T):
     function(T, lambda ctx, t: (t, t)).apply(dual(T))
 
 
+def tangent_of_a_turned_part(T):
+    a = T.tensor([[1 + 2j, 3 - 1j], [2j, 4]]).conj().imag
+    b = T.tensor([[1 - 2j, 2 - 1j], [6j, 4]]).imag
+    dual = fw(T).make_dual(a, b)
+    return shown(T, dual[1:]), fw(T).unpack_dual(dual).tangent.stride()
+
+
+def tangents_that_are_turned(T):
+    def z(turn):
+        return turn(T.tensor([1 + 2j, 3 - 1j]))
+
+    turns = [lambda z: z, lambda z: z.conj(), lambda z: z._neg_view()]
+    found = []
+    for mine in turns:
+        for other in turns:
+            x, t = z(mine), z(other)
+            tangent = fw(T).unpack_dual(fw(T).make_dual(x, t)).tangent
+            found.append((tangent is t, tangent.resolve_conj().resolve_neg().tolist()))
+    return found
+
+
 CASES = [fn for fn in list(globals().values()) if callable(fn) and getattr(fn, "__module__", "") == __name__]
 CASES = [
     fn for fn in CASES if fn.__code__.co_varnames[: fn.__code__.co_argcount] in (("T",), ("T", "in_place"))

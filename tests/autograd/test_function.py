@@ -764,6 +764,63 @@ def needed_and_none_in_func(torch, x, y):
     return [torch.func.grad(lambda x: f.apply(x, y)[0].sum())(x), seen]
 
 
+def changes(torch, marked=True, returned=True):
+    """A function that changes its argument in place."""
+
+    class Changes(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            x.mul_(2)
+            return x if returned else x * 1
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            if marked:
+                ctx.mark_dirty(inputs[0])
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 20
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t.mul_(20)
+
+    return Changes
+
+
+@case
+def dirty_in_func(torch, x, y):
+    f, x, y = changes(torch).apply, x.detach(), y.detach()
+
+    def twice(x):
+        z = x * 1
+        out = f(z)
+        return (out is z, out + z)[1]
+
+    return [
+        torch.func.grad(lambda x: twice(x).sum())(x),
+        torch.func.jvp(twice, (x,), (y,)),
+        torch.func.vjp(twice, x)[1](y),
+        torch.func.grad(lambda x: f(x.clone()[1:]).sum())(x),
+    ]
+
+
+@case
+def dirty_and_not_returned_in_func(torch, x, y):
+    return torch.func.grad(lambda x: changes(torch, returned=False).apply(x * 1).sum())(x.detach())
+
+
+@case
+def without_setup_context_in_grad(torch, x, y):
+    return torch.func.grad(lambda x: make(torch, lambda x: x * 2, None).apply(x).sum())(x.detach())
+
+
+@case
+def without_setup_context_in_vmap(torch, x, y):
+    return torch.func.vmap(make(torch, lambda x: x * 2, None).apply)(x.detach())
+
+
 @pytest.mark.parametrize("transformed", ["grad of grad", "recorded vjp"])
 def test_once_differentiable_in_func(transformed: str) -> None:
     """It says so; PyTorch gives zeros, or has lost the history."""

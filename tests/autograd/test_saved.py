@@ -231,7 +231,33 @@ def freed_first(T):
     y.backward()
 
 
+def detached_in_place(T):
+    a = T.ones(2, requires_grad=True).clone()
+    b = a.sin()
+    a.detach_()
+    b.sum().backward()
+
+
+def result_detached_in_place(T):
+    leaf = T.ones(2, requires_grad=True)
+    a = leaf.clone()
+    b = a.relu()
+    a.detach_()
+    b.sum().backward()
+    return leaf.grad.tolist()
+
+
+def another_detached_in_place(T):
+    leaf = T.ones(2, requires_grad=True)
+    a = leaf.clone()
+    b = a * a
+    a.square().detach_()
+    b.sum().backward()
+    return leaf.grad.tolist()
+
+
 CASES = [
+    detached_in_place, result_detached_in_place, another_detached_in_place,
     leaf, result, between, again_after_a_step, again_after_a_step_that_needs_no_weight, through_detach, base_of_a_view,
     through_a_late_view,
     in_place_saves_a_copy, in_place_result, in_place_result_changed, in_place_relu, in_place_on_a_view,
@@ -276,6 +302,17 @@ def test_in_a_program_of_forward_and_backward() -> None:
         w.grad is not None
         and float((w.grad - 4 * (2 * 2 * ft.tensor(2.0).cos() + 2 * ft.tensor(2.0).sin())).abs().max()) < 1e-3
     )
+
+
+@pytest.mark.parametrize("T", [ft, torch], ids=["ours", "torch"])
+def test_backward_is_in_the_context_that_allows_writes(T) -> None:
+    allow = T.autograd.graph.allow_mutation_on_saved_tensors
+    with allow():
+        out = (T.ones(2, requires_grad=True) ** 2).sum()
+    with pytest.raises(AssertionError, match="Trying to backward outside of the"):
+        out.backward()
+    with allow(), pytest.raises(AssertionError, match="Trying to backward outside of the"):
+        out.backward()
 
 
 def test_nested_contexts_are_refused() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import programs
 import pytest
+import torch
+
+import functorch_port as ft
 
 TRANSFORMS = (
     "vmap grad grad_and_value vjp jvp jacrev jacfwd hessian linearize functional_call stack_module_state"
@@ -179,6 +182,7 @@ torch.func.functionalize(lambda x: x.clone().view(3,1).mul_(2), remove="mutation
 a=x.detach().clone(); torch.func.functionalize(lambda x: x.add_(1))(a); a
 grad(torch.func.functionalize(lambda x: (x.clone().mul_(2)**2).sum()))(x.detach())
 torch.func.debug_unwrap(x)
+grad(lambda x: (x*1).retain_grad())(x.detach())
 n=torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Sequential(torch.nn.BatchNorm2d(2)))
   r=torch.func.replace_all_batch_norm_modules_(n); [r is n, repr(r), r[0].running_mean, list(r.state_dict())]
 """
@@ -238,3 +242,21 @@ a=x.detach().clone(); grad(lambda y: vmap(lambda z: z.mul_(2))(y).sum())(a)
 @pytest.mark.parametrize("code", programs.cases(IN_PLACE))
 def test_in_place(code: str) -> None:
     programs.check(code, prelude=PRELUDE, tol=1e-5)
+
+
+@pytest.mark.parametrize("T", [ft, torch], ids=["ours", "torch"])
+@pytest.mark.parametrize("name", ["grad", "jacrev", "hessian", "grad_and_value"])
+def test_hooks_of_saved_tensors_are_refused(T, name) -> None:
+    transform, hooks = getattr(T.func, name), T.autograd.graph.save_on_cpu
+
+    def within(x):
+        with hooks():
+            return x.sum()
+
+    with pytest.raises(RuntimeError, match="don't yet support saved tensor hooks"):
+        transform(within)(T.ones(3))
+    with hooks(), pytest.raises(RuntimeError, match="don't yet support saved tensor hooks"):
+        transform(lambda x: x.sum())(T.ones(3))
+    transform(lambda x: x.sum())(T.ones(3))
+    with hooks():
+        pass

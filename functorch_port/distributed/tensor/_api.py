@@ -43,7 +43,7 @@ _constrain = Op(ops["_constrain"])
 
 
 def _declared(tensor: Tensor) -> NamedSharding | None:
-    return sharding_of(tensor._storage) if tensor._view is None and not tensor.is_sparse else None
+    return sharding_of(tensor._storage) if tensor._view is None else None
 
 
 def found_sharding(tensor: Tensor) -> NamedSharding | None:
@@ -405,6 +405,7 @@ for _name, _fn in {"redistribute": _redistribute, "full_tensor": _full_tensor, "
     _fn.__name__ = _name
     _fn.__qualname__ = f"DTensor.{_name}"
     setattr(Tensor, _name, _Method(cast(Any, _fn), _name))
+Tensor._of_meshes = frozenset({"device_mesh", "placements", "redistribute", "full_tensor", "to_local"})
 
 
 @agreement.telling("distribute_tensor")

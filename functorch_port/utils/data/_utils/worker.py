@@ -169,7 +169,7 @@ class Job:
         seed = self.base_seed + number
         _worker_info = WorkerInfo(number, self.workers, seed, dataset)
         random.seed(seed)
-        np.random.seed(_numpy_seed(self.base_seed, number))
+        np.random.seed(_generate_state(self.base_seed, number))
         torch.manual_seed(seed)
         torch.set_num_threads(1)
         if set_up is not None:
@@ -181,7 +181,7 @@ class Job:
         return self.kind(dataset, self.batched, collate_fn, self.drop_last)
 
 
-def _numpy_seed(base_seed: int, worker_id: int) -> list[int]:
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
     """PyTorch's seed of numpy in a worker: four words of a seed sequence."""
     words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
     return np.random.SeedSequence(words).generate_state(4).tolist()
