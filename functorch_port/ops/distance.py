@@ -61,7 +61,16 @@ def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-06, 
     return vector_norm_of(x1 - x2 + eps, p, (-1,), keepdim)
 
 
-def largest(x: jax.Array) -> jax.Array:
+def length_of(x: jax.Array, p: float) -> jax.Array:
+    """The p-norm of a difference along the last dimension, as a distance."""
+    if p == float("inf"):
+        return _largest(x)
+    if p == 0:  # the number of elements that differ; unlike a norm it is nan if one is
+        return jnp.sum(jnp.minimum(jnp.ceil(absolute(x)), 1), -1)
+    return vector_norm_of(x, p, (-1,), False)
+
+
+def _largest(x: jax.Array) -> jax.Array:
     """The maximum of ``|x|`` along the last dimension; every tied element gets the whole gradient."""
     size = jnp.abs(x)
     top = jax.lax.stop_gradient(jnp.max(size, -1, keepdims=True, initial=0))
@@ -82,7 +91,7 @@ def pdist(input: Array, p: float = 2):
         not_implemented("pdist", input, kinds="fV")
     first, second = np.triu_indices(input.shape[0], 1)
     x = jnp.take(input, first.astype(np.int32), 0) - jnp.take(input, second.astype(np.int32), 0)
-    return largest(x) if p == float("inf") else vector_norm_of(x, float(p), (-1,), False)
+    return length_of(x, float(p))
 
 
 @pointwise_op("_unit_vectors", where="", node="DivBackward0")

@@ -30,8 +30,7 @@ from ._common import (
     wrap_dim,
 )
 from .arithmetic import check_factor
-from .distance import largest
-from .vector_norms import vector_norm_of
+from .distance import length_of
 
 
 def product(a: jax.Array, b: jax.Array, transposed: bool = False, precision: Any = None) -> jax.Array:
@@ -430,10 +429,7 @@ def cdist(
         raise RuntimeError("cdist only supports non-negative p values")
     broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     a, b = promote(x1, x2)
-    difference = a[..., :, None, :] - b[..., None, :, :]  # (B, P, R, M)
-    return (
-        largest(difference) if p == math.inf else vector_norm_of(difference, p, (difference.ndim - 1,), False)
-    )
+    return length_of(a[..., :, None, :] - b[..., None, :, :], p)  # (B, P, R, M) before
 
 
 @op()

@@ -99,6 +99,9 @@ products = [
     case("torch.linalg.cross", sample(2, 3), sample(1, 3, seed=1)),
     *(case("torch.cdist", sample(4, 3), sample(5, 3, seed=1), p=p) for p in (2.0, 1.0, 3.0, 0.0, inf, 0.5)),
     case("torch.cdist", sample(2, 4, 3), sample(5, 3, seed=1)),
+    case(
+        "torch.cdist", torch.tensor([[inf, 1.0], [2.0, 1.0]]), torch.tensor([[inf, 1.0]]), p=0.0, _grad=False
+    ),
     case("torch.cdist", A, A),
     case("torch.cdist", A, A, compute_mode="donot_use_mm_for_euclid_dist"),
     case("torch.cdist", A, A, compute_mode="foo"),

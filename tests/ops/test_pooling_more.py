@@ -103,6 +103,7 @@ TWINS = T([[1.0, 2.0], [1.0, 2.0], [3.0, -2.0], [0.0, 2.0]], dtype=f64)
 distances = [
     *(F("pdist", ROWS, p) for p in (0, 1, 1.5, 2, 3, inf)),
     *(F("pdist", TWINS, p) for p in (1, 2, 3, inf)),
+    F("pdist", T([[inf, 1.0], [inf, 2.0], [math.nan, 1.0], [3.0, 1.0]]), 0, _grad=False),
     case("torch.pdist", ROWS.float()),
     F("pdist", ROWS[:1]),
     F("pdist", ROWS[:, :0]),

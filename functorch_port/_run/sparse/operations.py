@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -327,5 +328,5 @@ def _sparse_mask(self: Tensor, mask: Tensor) -> SparseTensor:
         raise NotImplementedError("sparse_mask() takes a sparse mask")
     k = mask.sparse_dim()
     at = _device(linear_index(np.asarray(mask._indices()._value), mask._size))
-    flat = self.reshape(-1, *self.shape[k:])  # type: ignore[attr-defined]
+    flat = self.reshape(math.prod(self.shape[:k]), *self.shape[k:])  # type: ignore[attr-defined]
     return SparseTensor._make(mask._ids, flat[at], mask._size, mask._coalesced)

@@ -523,7 +523,7 @@ def _plan(fn: Callable[..., Any], node: str) -> Any:
 def _scattered(dense: Any, indices: Any, values: Any) -> Any:
     """``dense`` plus the entries."""
     k = indices.shape[0]
-    flat = dense.reshape(-1, *dense.shape[k:])
+    flat = dense.reshape(math.prod(dense.shape[:k]), *dense.shape[k:])
     places = flat.at[linear_index(indices, dense.shape)]
     sums = places.max if flat.dtype == bool else places.add
     return sums(values, mode="drop").reshape(dense.shape)
