@@ -211,6 +211,7 @@ systems = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:Using torch.cross without")
 @pytest.mark.parametrize("case", [*products, *einsums, *systems], ids=str)
 def test_like_torch(case):
     check_case(case)
