@@ -186,6 +186,12 @@ def _raised(call: Callable[[], Any]) -> Exception:
     return caught.value
 
 
+@pytest.fixture(autouse=True)
+def validating():
+    """PyTorch's own compiler, which other tests import, switches the checks of distributions off."""
+    torch.distributions.Distribution.set_default_validate_args(True)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_compiled_function_raises_what_eager_and_pytorch_raise(name):
     case = CASES[name]
