@@ -243,7 +243,8 @@ def _validate_pruning_amount_init(amount: Any) -> None:
 
 def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
     """The number of entries to prune out of `tensor_size`."""
-    return int(amount) if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
+    count: Any = amount if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
+    return count
 
 
 def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
