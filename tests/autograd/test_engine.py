@@ -374,7 +374,6 @@ def test_complex(code: str) -> None:
     programs.check(code, tol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(3, 1), (2, 3)])
 def nested(T, depth):
     """A function whose backward calls backward, as deep."""
 
@@ -462,6 +461,7 @@ def test_what_cannot_be_differentiated_twice_says_so(T) -> None:
         (first + second).sum().backward()
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (2, 3)])
 def test_gradients_of_two_shapes_are_refused(shape: tuple[int, ...]) -> None:
     """They are not added up as if one were to be stretched."""
     for lib in (torch, ft):
