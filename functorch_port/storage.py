@@ -7,7 +7,7 @@ from ._tensor.typed import TypedStorage as TypedStorage
 from ._tensor.typed import _LegacyStorage as _LegacyStorage
 from ._tensor.untyped import UntypedStorage as UntypedStorage
 
-__all__ = ["Storage", "TypedStorage", "UntypedStorage"]
+__all__ = ["TypedStorage", "UntypedStorage"]
 
 Storage: Any = CLASSES["FloatStorage"]
 

@@ -142,6 +142,14 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     )
 
 
+#: names that only tensors on a mesh have
+OF_MESHES: set[str] = set()
+
+
+def __dir__(self: Tensor) -> list[str]:
+    return sorted({*object.__dir__(self)} - {"__dict__"} - OF_MESHES)
+
+
 def _is_view(self: Tensor) -> bool:
     return self._base is not None
 
@@ -171,7 +179,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 attach(
     element_size, get_device, is_floating_point, is_complex, is_signed, _layout, _turned, _strides, stride,
-    storage_offset, is_contiguous, _overlaps, _is_look_of, data_ptr, is_set_to, _is_view, is_shared,
+    __dir__, storage_offset, is_contiguous, _overlaps, _is_look_of, data_ptr, is_set_to, _is_view, is_shared,
     is_pinned, share_memory_, pin_memory,
     itemsize=property(_itemsize), nbytes=property(_nbytes), is_cuda=property(_is_cuda), is_cpu=property(_is_cpu),
     is_meta=property(_is_meta), layout=property(_strided_layout),

@@ -310,9 +310,17 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     return self._hooked(self._post_accumulate_hooks, hook, "register_post_accumulate_grad_hook")
 
 
+def __delattr__(self: Tensor, name: str) -> None:
+    if name == "_grad_fn":
+        raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
+    if name == "_backward_hooks":
+        raise RuntimeError("Deletion of _backwards_hooks not allowed!")
+    object.__delattr__(self, name)
+
+
 attach(
-    _check_requires_grad, requires_grad_, _get_grad, _set_grad, _alias, _is_traced, detach, detach_, retain_grad,
-    register_hook, _hooked, register_post_accumulate_grad_hook,
+    __delattr__, _check_requires_grad, requires_grad_, _get_grad, _set_grad, _alias, _is_traced, detach, detach_,
+    retain_grad, register_hook, _hooked, register_post_accumulate_grad_hook,
     requires_grad=property(_requires_grad, _set_requires_grad, _delete_requires_grad),
     grad_fn=property(_grad_fn),
     output_nr=property(_output_nr),

@@ -155,7 +155,7 @@ def check(node: Any) -> None:
         if cell is not None and cell.version - cell.apart != expected:
             raise RuntimeError(_text(node, cell, expected, i, is_view))
         edge = node.edges[i] if i >= 0 else None
-        if edge is not None and edge[0].detached and edge[1] in edge[0].detached:
+        if edge is not None and edge[0].extras is not None and edge[1] in (edge[0].detached or ()):
             raise RuntimeError(_DETACHED)
 
 

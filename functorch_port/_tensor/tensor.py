@@ -101,8 +101,6 @@ class Tensor:
     _dual: tuple[Any, Tensor | None] | None = None
     #: the count of writes, as a list of one number, of a tensor that came from ``.data`` and counts for itself
     _own_count: list[int] | None = None
-    #: names that only tensors on a mesh have (`distributed.tensor` sets them)
-    _of_meshes: frozenset[str] = frozenset()
     is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
 
     def __new__(cls, *args: Any, device: Any = None) -> Tensor:
@@ -266,16 +264,6 @@ class Tensor:
         return shape[0]
 
     __hash__ = object.__hash__
-
-    def __delattr__(self, name: str) -> None:
-        if name == "_grad_fn":
-            raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
-        if name == "_backward_hooks":
-            raise RuntimeError("Deletion of _backwards_hooks not allowed!")
-        super().__delattr__(name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self)} - {"__dict__"} - self._of_meshes)
 
 
 Tensor.__annotations__.clear()  # `typing.get_type_hints` would look them up in the package

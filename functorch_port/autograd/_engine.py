@@ -27,8 +27,6 @@ from ._task import elsewhere, walks
 __all__ = ["Walk", "at_edges", "leading_to", "reach", "run"]
 
 _age = operator.attrgetter("seq")
-#: so many backward passes, each called by a node of the one before, run in one thread: Python's recursion is bounded
-_DEEP = 24
 
 
 def run(
@@ -47,7 +45,7 @@ def run(
         retain: keep what the graph saved.
         create_graph: record the backward pass itself.
     """
-    if len(walks.stack) >= _DEEP and not tracing.overlay:
+    if walks.are_deep() and not tracing.overlay:
         return elsewhere(lambda: run(roots, gradients, retain, create_graph, wanted, catch))
     before = modes.now()
     try:

@@ -24,6 +24,10 @@ class _Walks(threading.local):
     def __init__(self) -> None:
         self.stack: list[Walk] = []
 
+    def are_deep(self) -> bool:
+        """Whether another one is better in a thread of its own, as Python's recursion is bounded."""
+        return len(self.stack) >= 24
+
 
 walks = _Walks()
 

@@ -115,6 +115,10 @@ class Pickler(pickle._Pickler):  # the one in Python: its names can be replaced
         known = _CLASSES.get(obj) if isinstance(obj, type) else None
         if isinstance(obj, layouts.memory_format):
             known = _Name("torch", obj._name)
+        if (
+            isinstance(obj, FunctionType) and obj.__module__ == "functorch_port._utils"
+        ):  # files name PyTorch's
+            known = _FUNCTIONS.get(obj.__name__)
         if known is None:
             super().save_global(obj, name)
             return

@@ -660,6 +660,29 @@ def test_legacy_files_have_windows_on_storages():
     assert ft.load(file).tolist() == [3, 4]
 
 
+@pytest.mark.parametrize("index", [1, 3])
+def test_functions_of_files_have_pytorchs_names(index):
+    class Made:
+        def __reduce__(self):
+            parts = ft.tensor([[index], [2]]), ft.tensor([5.0]), ft.Size([3, 3])
+            return ft._utils._rebuild_sparse_tensor, (ft.sparse_coo, parts)
+
+    file = io.BytesIO()
+    ft.save(Made(), file)
+
+    def loaded(T):
+        file.seek(0)
+        with T.sparse.check_sparse_tensor_invariants():
+            return T.load(file).to_dense().tolist()
+
+    if index == 1:
+        assert loaded(ft) == loaded(torch) == [[0, 0, 0], [0, 0, 5], [0, 0, 0]]
+        return
+    for T in (ft, torch):
+        with pytest.raises(RuntimeError, match="size is inconsistent with indices"):
+            loaded(T)
+
+
 def test_the_tar_format_is_refused_by_name(tmp_path):
     path = tmp_path / "old.pt"
     with tarfile.open(path, "w") as tar:

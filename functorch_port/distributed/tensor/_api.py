@@ -19,6 +19,7 @@ from ..._base import agreement, meshes
 from ..._run.call import Op
 from ..._run.registry import ops
 from ..._tensor import creation
+from ..._tensor.attributes import OF_MESHES
 from ..._tensor.registered import function
 from ..._tensor.tensor import Tensor, attach, wrap
 from ...nn._module import Module
@@ -405,7 +406,7 @@ for _name, _fn in {"redistribute": _redistribute, "full_tensor": _full_tensor, "
     _fn.__name__ = _name
     _fn.__qualname__ = f"DTensor.{_name}"
     setattr(Tensor, _name, _Method(cast(Any, _fn), _name))
-Tensor._of_meshes = frozenset({"device_mesh", "placements", "redistribute", "full_tensor", "to_local"})
+OF_MESHES |= {"device_mesh", "placements", "redistribute", "full_tensor", "to_local"}
 
 
 @agreement.telling("distribute_tensor")
