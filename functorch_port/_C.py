@@ -36,7 +36,8 @@ from .fx import Node as Node
 from .nn._conversion import parse_to
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Graph", "Value",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Graph", "TensorType",
+    "Value",
 ]  # fmt: skip
 
 
@@ -58,6 +59,10 @@ _TensorMeta = type
 
 class Value:
     """The type of values in TorchScript's graphs; it has no instances here."""
+
+
+class TensorType:
+    """The type of tensors in TorchScript's graphs; it has no instances here."""
 
 
 class DispatchKey(enum.Enum):

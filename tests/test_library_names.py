@@ -298,6 +298,8 @@ def test_checks():
             lambda: T._check_not_implemented(False),
             lambda: T._check_with(KeyError, False, lambda: "x"),
             lambda: T._check_tensor_all(t([True, False])),
+            lambda: T._check_tensor_all(t([1.0])),
+            lambda: T._check_tensor_all_with(KeyError, t([False]), lambda: "x"),
             lambda: T._check_tensor_all(True),
             lambda: T._assert(False, "m"),
             lambda: T._assert_async(t(0)),
@@ -608,3 +610,65 @@ def test_numbers_of_a_tensor_as_text():
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is known on Linux alone")
 def test_instructions_of_the_processor():
     assert ft.backends.cpu.get_cpu_capability() == torch.backends.cpu.get_cpu_capability()
+
+
+@pytest.mark.parametrize("T", [torch, ft], ids=["torch", "port"])
+def test_names_in_other_homes(T):
+    assert module(T, "functional").einsum is T.einsum and set(torch.functional.__all__) == set(
+        ft.functional.__all__
+    )
+    assert module(T, "jit").annotations.List is module(T, "jit.annotations").List
+    assert T.legacy_contiguous_format is T.contiguous_format
+    assert T._cast_Long(T.tensor([1.5])).dtype == T.int64
+    assert T.sym_sum([1, 2]) == T.sym_sum(1, 2) == 3 and T.sym_ite(False, 1, 2) == 2
+    assert not isinstance(T.ones(1), T.TensorType) and module(T, "utils.data.dataloader")._collate_fn_t
+    assert T.Tensor.grad.__get__ in T.overrides.get_default_nowrap_functions()
+    assert T.Tensor.shape.__get__ not in T.overrides.get_default_nowrap_functions()
+    c10d = module(T, "distributed").distributed_c10d
+    assert T.distributed._rank_not_in_group(c10d.GroupMember.NON_GROUP_MEMBER)
+    assert c10d.Backend.default_device_backend_map["cuda"] == "nccl"
+    net, tensors = T.nn.Linear(1, 1), {"weight": T.ones(1, 1), "bias": T.ones(1)}
+    own = net.weight
+    with T.nn.utils.stateless._reparametrize_module(net, tensors):
+        assert net.weight is tensors["weight"] and net(T.ones(1)).item() == 2
+    assert net.weight is own
+    module(T, "distributed._tensor.experimental").implicit_replication
+    summaries = module(T, "utils.tensorboard.summary").hparams({"lr": 0.1}, metric_dict={"loss": 0.0})
+    assert [s.value[0].tag.rpartition("/")[2] for s in summaries] == [
+        "experiment", "session_start_info", "session_end_info",
+    ]  # fmt: skip
+
+
+def test_refused_names():
+    with pytest.raises(NotImplementedError, match="ExecutionTraceObserver: .* export_chrome_trace"):
+        ft.profiler.ExecutionTraceObserver()
+    with pytest.raises(NotImplementedError, match="reductions.reduce_event: processes do not share memory"):
+        ft.multiprocessing.reductions.reduce_event(None)
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_distributed_checkpoints_can_be_imported_without_orbax(tmp_path):
+    script = f"""
+import sys
+sys.modules["orbax"] = sys.modules["orbax.checkpoint"] = None
+import functorch_port as torch
+import functorch_port.distributed.checkpoint as dcp
+for use in (
+    lambda: dcp.save({{"w": torch.ones(2)}}, checkpoint_id={str(tmp_path / "new")!r}),
+    lambda: dcp.async_save({{"w": torch.ones(2)}}, checkpoint_id={str(tmp_path / "new")!r}),
+    lambda: dcp.load({{"w": torch.ones(2)}}, checkpoint_id={str(tmp_path / "saved")!r}),
+):
+    try:
+        use()
+    except ModuleNotFoundError as error:
+        print(error)
+state = {{"w": torch.zeros(2)}}
+dcp.load(state, checkpoint_id={str(tmp_path / "theirs")!r})
+print(state["w"].tolist())
+"""
+    module(ft, "distributed.checkpoint").save({"w": ft.ones(2)}, checkpoint_id=tmp_path / "saved")
+    module(torch, "distributed.checkpoint").save({"w": torch.ones(2)}, checkpoint_id=tmp_path / "theirs")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200)
+    *refused, loaded = done.stdout.splitlines()
+    assert len(refused) == 3 and all("pip install orbax-checkpoint" in text for text in refused), done.stderr
+    assert loaded == "[1.0, 1.0]" and not (tmp_path / "new").exists()
