@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import urllib.error
+import warnings
 
 import pytest
 import torch
@@ -672,3 +673,44 @@ print(state["w"].tolist())
     *refused, loaded = done.stdout.splitlines()
     assert len(refused) == 3 and all("pip install orbax-checkpoint" in text for text in refused), done.stderr
     assert loaded == "[1.0, 1.0]" and not (tmp_path / "new").exists()
+
+
+def test_old_classes_of_sparse_tensors():
+    def program(T):
+        S = T.sparse
+        places, values = T.tensor([[0, 1], [2, 0]]), T.tensor([3.0, 4.0])
+        made = [
+            S.FloatTensor(places, values), S.FloatTensor(places, values, T.Size([2, 3])), S.FloatTensor(2, 3),
+            S.FloatTensor(places, values.double(), (2, 3)), S.LongTensor(places, values.long(), T.Size([2, 3])),
+        ]  # fmt: skip
+        return [
+            [(tuple(t.shape), plain(t.to_dense()), t.type()) for t in made],
+            [isinstance(t, S.FloatTensor) for t in (*made, values)],
+            repr(S.DoubleTensor),
+        ]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the classes are old
+        assert program(torch) == program(ft)
+
+
+def test_further_names_of_libraries():
+    def program(T):
+        onnx = module(T, "onnx")
+        return [
+            *tries(T.accelerator.get_memory_info, T.accelerator.reset_peak_memory_stats),
+            *tries(lambda: T.backends.mps.is_macos_or_newer(13, 0)),
+            [[m.name for m in e] for e in map(lambda e: e.__members__.values(), (onnx.TrainingMode,))],
+            [*onnx.OperatorExportTypes.__members__], T._C._jit_can_fuse_on_cpu(),
+            T._tensor_str._add_suffixes("X([1]", ["size=1", "a" * 90], 2, True),
+            T._tensor_str._str_intern(T.ones(2, dtype=T.int32), tensor_contents="[..]"),
+        ]  # fmt: skip
+
+    same(program)
+
+
+def test_parts_of_the_extension_can_be_imported():
+    code = "from torch._C._distributed_c10d import ReduceOp; import torch; print(ReduceOp is torch.distributed.ReduceOp)"
+    command = [sys.executable, "-m", "functorch_port", "run", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.stdout == "True\n", done.stderr

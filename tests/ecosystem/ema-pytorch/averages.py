@@ -8,7 +8,7 @@ from training import classify, digits
 
 torch.manual_seed(0)
 model = torch.nn.Sequential(
-    torch.nn.Linear(16, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 4)
+    torch.nn.Linear(16, 8, bias=False), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 4)
 )
 average = EMA(model, beta=0.9, update_after_step=2, update_every=2)
 several = PostHocEMA(
