@@ -72,6 +72,7 @@ _SUBMODULES = [
     "_higher_order_ops",
     "_subclasses",
     "_inductor",
+    "_prims_common",
     "_tensor_str",
     "_utils",
     "_vmap_internals",

@@ -710,7 +710,53 @@ def test_further_names_of_libraries():
 
 
 def test_parts_of_the_extension_can_be_imported():
-    code = "from torch._C._distributed_c10d import ReduceOp; import torch; print(ReduceOp is torch.distributed.ReduceOp)"
+    code = "import torch; from torch._C._distributed_c10d import ReduceOp as R; print(R is torch.distributed.ReduceOp)"
     command = [sys.executable, "-m", "functorch_port", "run", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.stdout == "True\n", done.stderr
+
+
+def test_questions_about_shapes_and_dtypes():
+    def program(T):
+        P = module(T, "_prims_common")
+        kinds = P.ELEMENTWISE_TYPE_PROMOTION_KIND
+        types = (
+            T.bool,
+            T.uint8,
+            T.int64,
+            T.float16,
+            T.bfloat16,
+            T.float32,
+            T.float64,
+            T.complex64,
+            T.complex128,
+        )
+        asks = (
+            P.is_boolean_dtype, P.is_float_dtype, P.is_complex_dtype, P.is_integer_dtype, P.is_low_precision_dtype,
+            P.is_grad_dtype, P.get_computation_dtype, P.dtype_to_type,
+        )  # fmt: skip
+        # JAX has no complex numbers of two float16
+        ones = [T.ones(n, dtype=t) for t in types if t != T.float16 for n in ((), (2,))] + [True, 2, 2.5, 1j]
+        images = T.ones(2, 3, 4, 5)
+        return [
+            [[str(ask(t)) for ask in asks] for t in types],
+            [str(P.corresponding_complex_dtype(t)) for t in types[3:7]],
+            [str(P.corresponding_real_dtype(t)) for t in types[7:]],
+            [str(P.type_to_dtype(t)) for t in (bool, int, float, complex)],
+            [str(P.elementwise_dtypes(a, b, type_promotion_kind=k)) for a in ones for b in ones for k in kinds],
+            [P.canonicalize_dims(3, (-1, 0)), P.canonicalize_dim(0, -1), P.reduction_dims((2, 3), None)],
+            [P.is_valid_permutation(3, (2, 0, 1)), P.is_valid_permutation(3, (2, 2, 1))],
+            [list(P.apply_perm((5, 6, 7), (2, 0, 1))), list(P.invert_perm((2, 0, 1)))],
+            [P.same_shape((1, 2), (1, 2)), P.is_same_shape((1,), (1, 2)), P.infer_size_shapes((2, 1, 3), (4, 3))],
+            [P.make_contiguous_strides_for(s, r) for s in ((), (3,), (2, 0, 4), (5, 2, 3)) for r in (True, False)],
+            [str(P.suggest_memory_format(x)) for x in (images, images.to(memory_format=T.channels_last), T.ones(2))],
+            [P.is_contiguous(images.mT), P.is_contiguous_or_false(images), P.is_cpu_scalar_tensor(T.ones(()))],
+            str(P.canonicalize_device("cpu")), P.prod((2, 3)), str(P.get_dtype(2.0)), str(P.dtype_or_default(None)),
+            *tries(
+                lambda: P.canonicalize_dim(2, 2), lambda: P.canonicalize_dim(0, 0, wrap_scalar=False),
+                lambda: P.reduction_dims((2, 3), (1, -1)), lambda: P.infer_size_shapes((2, 3), (4, 3)),
+                lambda: P.check(False, lambda: "no", ValueError), lambda: P.type_to_dtype(str),
+            ),
+        ]  # fmt: skip
+
+    same(program)
