@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -286,7 +287,13 @@ def canonicalize_device(device: Any) -> Device:
 
 
 def check(b: bool, s: Callable[[], str], exc_type: type[Exception] = RuntimeError) -> None:
-    """Raise ``exc_type`` with the text ``s()`` unless ``b``."""
+    """Raise ``exc_type`` with the text ``s()`` unless ``b``; deprecated."""
+    warnings.warn(
+        "`torch._prims_common.check` is deprecated and will be removed in the future. Please use `torch._check*` "
+        "functions instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
     if not b:
         raise exc_type(s())
 
