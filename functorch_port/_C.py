@@ -36,9 +36,15 @@ from .fx import Node as Node
 from .nn._conversion import parse_to
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Graph", "Value",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Graph", "TensorType",
+    "Value",
 ]  # fmt: skip
 
+
+#: there are no files in it, but those of `_MODULES` are imported as parts of it
+__path__: list[str] = []
+
+_MODULES = {"_distributed_c10d": "distributed.distributed_c10d"}
 
 #: the other homes of what PyTorch has here, too
 _LAZY = {
@@ -49,7 +55,6 @@ _LAZY = {
     "ScriptFunction": "jit",
     "ScriptModule": "jit",
     "Stream": "_streams",
-    "_distributed_c10d": "distributed.distributed_c10d",
 }
 
 #: the metaclass of `Tensor`; `isinstance` is faster with Python's own
@@ -58,6 +63,10 @@ _TensorMeta = type
 
 class Value:
     """The type of values in TorchScript's graphs; it has no instances here."""
+
+
+class TensorType:
+    """The type of tensors in TorchScript's graphs; it has no instances here."""
 
 
 class DispatchKey(enum.Enum):
@@ -165,6 +174,8 @@ class _functorch:
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(f".{_LAZY[name]}", __package__), name)
-    if name.startswith(("_jit_set_", "_jit_override_")):
+    if name in _MODULES:
+        return importlib.import_module(f".{_MODULES[name]}", __package__)
+    if name.startswith(("_jit_set_", "_jit_override_", "_jit_can_fuse_")):
         return lambda *args, **kwargs: False  # settings of TorchScript
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,6 +17,7 @@ from . import _dynamo as _dynamo
 from . import _functorch as _functorch
 from . import _higher_order_ops as _higher_order_ops
 from . import _inductor as _inductor
+from . import _prims_common as _prims_common
 from . import _subclasses as _subclasses
 from . import _tensor_str as _tensor_str
 from . import _utils as _utils
@@ -35,6 +36,7 @@ from . import export as export
 from . import fft as fft
 from . import flax as flax
 from . import func as func
+from . import functional as functional
 from . import functorch as functorch
 from . import futures as futures
 from . import fx as fx
@@ -89,6 +91,7 @@ from ._base.layout import contiguous_format as contiguous_format
 from ._base.layout import jagged as jagged
 from ._base.layout import layout as _layout
 from ._base.layout import layout as layout
+from ._base.layout import legacy_contiguous_format as legacy_contiguous_format
 from ._base.layout import memory_format as _memory_format
 from ._base.layout import memory_format as memory_format
 from ._base.layout import preserve_format as preserve_format
@@ -102,6 +105,7 @@ from ._base.memory import OutOfMemoryError as OutOfMemoryError
 from ._base.promotion import can_cast as can_cast
 from ._base.promotion import promote_types as promote_types
 from ._base.size import Size as Size
+from ._C import TensorType as TensorType
 from ._checks import AcceleratorError as AcceleratorError
 from ._checks import SymBool as SymBool
 from ._checks import SymFloat as SymFloat
@@ -113,6 +117,7 @@ from ._checks import _check_index as _check_index
 from ._checks import _check_is_size as _check_is_size
 from ._checks import _check_not_implemented as _check_not_implemented
 from ._checks import _check_tensor_all as _check_tensor_all
+from ._checks import _check_tensor_all_with as _check_tensor_all_with
 from ._checks import _check_type as _check_type
 from ._checks import _check_value as _check_value
 from ._checks import _check_with as _check_with
@@ -129,9 +134,19 @@ from ._checks import pi as pi
 from ._checks import set_anomaly_enabled as set_anomaly_enabled
 from ._checks import sym_float as sym_float
 from ._checks import sym_int as sym_int
+from ._checks import sym_ite as sym_ite
 from ._checks import sym_max as sym_max
 from ._checks import sym_min as sym_min
 from ._checks import sym_not as sym_not
+from ._checks import sym_sum as sym_sum
+from ._native import _cast_Byte as _cast_Byte
+from ._native import _cast_Char as _cast_Char
+from ._native import _cast_Double as _cast_Double
+from ._native import _cast_Float as _cast_Float
+from ._native import _cast_Half as _cast_Half
+from ._native import _cast_Int as _cast_Int
+from ._native import _cast_Long as _cast_Long
+from ._native import _cast_Short as _cast_Short
 from ._native import _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr
 from ._native import _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo
 from ._native import _segment_reduce as _segment_reduce

@@ -22,10 +22,10 @@ from ._tensor.tensor import Tensor, wrap
 
 __all__ = [
     "OutOfMemoryError", "AcceleratorError", "SymBool", "SymFloat", "SymInt", "_assert", "_assert_async", "_check",
-    "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_type", "_check_value",
-    "_check_with", "compiled_with_cxx11_abi", "e", "frombuffer", "get_device", "get_device_module", "inf",
-    "is_distributed", "nan", "newaxis", "pi", "set_anomaly_enabled", "sym_float", "sym_int", "sym_max", "sym_min",
-    "sym_not",
+    "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with",
+    "_check_type", "_check_value", "_check_with", "compiled_with_cxx11_abi", "e", "frombuffer", "get_device",
+    "get_device_module", "inf", "is_distributed", "nan", "newaxis", "pi", "set_anomaly_enabled", "sym_float",
+    "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",
 ]  # fmt: skip
 
 e, pi, inf, nan, newaxis = math.e, math.pi, math.inf, math.nan, None
@@ -82,15 +82,22 @@ def _check_is_size(i: Any, message: Any = None, *, max: int | None = None) -> No
     _check(i >= 0 and (max is None or i <= max), message)
 
 
-def _check_tensor_all(cond: Any, message: Any = None) -> None:
-    """Raise RuntimeError unless all elements are true."""
+def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Any = None) -> None:
+    """Raise ``error_type`` unless all elements are true."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.dtype is not dtypes.bool_:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
     if isinstance(cond._value, jax.core.Tracer):
         text = _FALSE if message is None else str(message())
-        refuse(lambda cond: ~cond, lambda cond: RuntimeError(text), cond._value)
+        refuse(lambda cond: ~cond, lambda cond: error_type(text), cond._value)
     else:
-        _check(bool(cond.all()), message)
+        _check_with(error_type, bool(cond.all()), message)
+
+
+def _check_tensor_all(cond: Any, message: Any = None) -> None:
+    """Raise RuntimeError unless all elements are true."""
+    _check_tensor_all_with(RuntimeError, cond, message)
 
 
 def _assert(condition: Any, message: Any) -> None:
@@ -129,6 +136,21 @@ class SymBool:
     """As `SymInt`, for bools."""
 
     __module__ = "functorch_port"
+
+
+def sym_sum(*args: Any) -> Any:
+    """The sum of numbers, which are given one by one or in a list."""
+    numbers = args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
+    return sum(numbers)
+
+
+def sym_ite(b: bool, t: Any, f: Any) -> Any:
+    """``t if b else f``, for two of one type."""
+    if not isinstance(b, bool):
+        raise AssertionError(f"expected SymBool or bool, got {type(b)}")
+    if type(t) is not type(f):
+        raise AssertionError(f"type mismatch: {type(t)} vs {type(f)}")
+    return t if b else f
 
 
 def sym_int(a: Any) -> int:

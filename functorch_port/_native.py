@@ -5,7 +5,7 @@ Reference: https://docs.pytorch.org/docs/stable/nn.functional.html
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._base import dtypes
@@ -22,8 +22,14 @@ from .nn.functional._dropout import drop_channels
 from .nn.functional._normalization import batch_norm_values, instance_norm_values
 from .ops.random import dropout_mask
 
+#: functions that convert to a dtype, by PyTorch's names
+_CASTS = {
+    "_cast_Byte": "byte", "_cast_Char": "char", "_cast_Double": "double", "_cast_Float": "float", "_cast_Half": "half",
+    "_cast_Int": "int", "_cast_Long": "long", "_cast_Short": "short",
+}  # fmt: skip
+
 __all__ = [
-    "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_segment_reduce",
+    *_CASTS, "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_segment_reduce",
     "_shape_as_tensor", "_softmax_backward_data", "adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_",
     "as_strided_", "batch_norm", "binary_cross_entropy_with_logits", "conv_tbc", "convolution",
     "cosine_embedding_loss", "ctc_loss", "dropout", "dropout_", "dsmm", "embedding", "embedding_bag",
@@ -53,6 +59,18 @@ def _check_probability(p: float) -> None:
 # ---------------------------------------------------------------------- what libraries call of ATen
 
 _segment_reduce = function("segment_reduce")
+
+
+def _cast(name: str, method: str) -> Callable[..., Tensor]:
+    def cast(self: Tensor, non_blocking: bool = False) -> Tensor:
+        return getattr(self, method)()  # type: ignore[no-any-return]
+
+    cast.__name__ = cast.__qualname__ = name
+    cast.__doc__ = f"``self.{method}()``."
+    return cast
+
+
+globals().update({name: _cast(name, method) for name, method in _CASTS.items()})
 
 
 def _shape_as_tensor(self: Tensor) -> Tensor:

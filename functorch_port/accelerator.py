@@ -13,8 +13,8 @@ from ._base.device import count, device, device_type_of_platform, numbered, to_j
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "device_count", "device_index", "empty_cache",
-    "is_available", "max_memory_allocated", "memory_allocated", "set_device_idx", "set_device_index",
-    "synchronize",
+    "get_memory_info", "is_available", "max_memory_allocated", "memory_allocated", "reset_peak_memory_stats",
+    "set_device_idx", "set_device_index", "synchronize",
 ]  # fmt: skip
 
 
@@ -125,6 +125,32 @@ def memory_allocated(device_index: Any = None, /) -> int:
 def max_memory_allocated(device_index: Any = None, /) -> int:
     """The peak of the bytes in use on the accelerator."""
     return memory_stat(at(_require(), device_index), "peak_bytes_in_use")
+
+
+def memory_info(where: device) -> tuple[int, int]:
+    """The free and all bytes that XLA may use on a device."""
+    total = memory_stat(where, "bytes_limit")
+    return total - memory_stat(where, "bytes_in_use"), total
+
+
+def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
+    """The free and all bytes that XLA may use on the accelerator."""
+    return memory_info(at(_require(), device_index))
+
+
+def reset_peak_memory_stats(device_index: Any = None, /) -> None:
+    """Not supported: JAX cannot reset its peak statistics.
+
+    Raises:
+        RuntimeError: there is no accelerator.
+        NotImplementedError: there is one.
+    """
+    _require()
+    raise NotImplementedError(NO_RESET)
+
+
+#: why a peak cannot be forgotten
+NO_RESET = "JAX cannot reset its peak memory statistics: measure in a new process"
 
 
 def _require() -> str:

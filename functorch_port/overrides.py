@@ -149,6 +149,11 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
     return {f for f in found | methods if f not in asking}
 
 
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """The functions whose results ``Tensor.__torch_function__`` does not turn into the subclass."""
+    return {*overriding.unwrapped()}
+
+
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     """The functions that can be overridden, by namespace.
 

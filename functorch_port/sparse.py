@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ._base.dtypes import bool_ as _bool
 from ._run.bind import function
+from ._run.legacy import CLASSES as _OLD
 from ._run.sparse import making as _making
 from ._run.sparse.operations import added as _added
 from ._run.sparse.operations import masked_mm as _masked_mm
@@ -129,5 +131,30 @@ class check_sparse_tensor_invariants:
         return wrapped
 
 
+class _OldClass(type):
+    """``torch.sparse.FloatTensor`` and its like: constructors and checks of the dtype, no classes of their own."""
+
+    dtype: Any
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, _SparseTensor) and instance.dtype is cls.dtype
+
+    def __call__(cls, *args: Any) -> Tensor:
+        if args and isinstance(args[0], Tensor):  # indices, values and perhaps the size
+            return _making.sparse_coo_tensor(*args)
+        size = args if args and isinstance(args[0], int) else (args[0] if args else (0,))
+        return _making.sparse_coo_tensor(tuple(size), dtype=cls.dtype)
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.sparse.{cls.__name__}'>"
+
+
+for _name, _class in _OLD.items():
+    if _class.dtype is not _bool:
+        _members = {
+            "dtype": _class.dtype,
+            "__doc__": f"The old constructor of sparse {_class.dtype!r} tensors.",
+        }
+        globals()[_name] = _OldClass(_name, (), _members)
 for _name in ("log_softmax", "sampled_addmm", "softmax", "spdiags", "spsolve"):
     globals()[_name] = _making.refused(f"sparse.{_name}")

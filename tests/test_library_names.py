@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import urllib.error
+import warnings
 
 import pytest
 import torch
@@ -298,6 +299,8 @@ def test_checks():
             lambda: T._check_not_implemented(False),
             lambda: T._check_with(KeyError, False, lambda: "x"),
             lambda: T._check_tensor_all(t([True, False])),
+            lambda: T._check_tensor_all(t([1.0])),
+            lambda: T._check_tensor_all_with(KeyError, t([False]), lambda: "x"),
             lambda: T._check_tensor_all(True),
             lambda: T._assert(False, "m"),
             lambda: T._assert_async(t(0)),
@@ -608,3 +611,152 @@ def test_numbers_of_a_tensor_as_text():
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is known on Linux alone")
 def test_instructions_of_the_processor():
     assert ft.backends.cpu.get_cpu_capability() == torch.backends.cpu.get_cpu_capability()
+
+
+@pytest.mark.parametrize("T", [torch, ft], ids=["torch", "port"])
+def test_names_in_other_homes(T):
+    assert module(T, "functional").einsum is T.einsum and set(torch.functional.__all__) == set(
+        ft.functional.__all__
+    )
+    assert module(T, "jit").annotations.List is module(T, "jit.annotations").List
+    assert T.legacy_contiguous_format is T.contiguous_format
+    assert T._cast_Long(T.tensor([1.5])).dtype == T.int64
+    assert T.sym_sum([1, 2]) == T.sym_sum(1, 2) == 3 and T.sym_ite(False, 1, 2) == 2
+    assert not isinstance(T.ones(1), T.TensorType) and module(T, "utils.data.dataloader")._collate_fn_t
+    assert T.Tensor.grad.__get__ in T.overrides.get_default_nowrap_functions()
+    assert T.Tensor.shape.__get__ not in T.overrides.get_default_nowrap_functions()
+    c10d = module(T, "distributed").distributed_c10d
+    assert T.distributed._rank_not_in_group(c10d.GroupMember.NON_GROUP_MEMBER)
+    assert c10d.Backend.default_device_backend_map["cuda"] == "nccl"
+    net, tensors = T.nn.Linear(1, 1), {"weight": T.ones(1, 1), "bias": T.ones(1)}
+    own = net.weight
+    with T.nn.utils.stateless._reparametrize_module(net, tensors):
+        assert net.weight is tensors["weight"] and net(T.ones(1)).item() == 2
+    assert net.weight is own
+    module(T, "distributed._tensor.experimental").implicit_replication
+    summaries = module(T, "utils.tensorboard.summary").hparams({"lr": 0.1}, metric_dict={"loss": 0.0})
+    assert [s.value[0].tag.rpartition("/")[2] for s in summaries] == [
+        "experiment", "session_start_info", "session_end_info",
+    ]  # fmt: skip
+
+
+def test_refused_names():
+    with pytest.raises(NotImplementedError, match="ExecutionTraceObserver: .* export_chrome_trace"):
+        ft.profiler.ExecutionTraceObserver()
+    with pytest.raises(NotImplementedError, match="reductions.reduce_event: processes do not share memory"):
+        ft.multiprocessing.reductions.reduce_event(None)
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_distributed_checkpoints_can_be_imported_without_orbax(tmp_path):
+    script = f"""
+import sys
+sys.modules["orbax"] = sys.modules["orbax.checkpoint"] = None
+import functorch_port as torch
+import functorch_port.distributed.checkpoint as dcp
+for use in (
+    lambda: dcp.save({{"w": torch.ones(2)}}, checkpoint_id={str(tmp_path / "new")!r}),
+    lambda: dcp.async_save({{"w": torch.ones(2)}}, checkpoint_id={str(tmp_path / "new")!r}),
+    lambda: dcp.load({{"w": torch.ones(2)}}, checkpoint_id={str(tmp_path / "saved")!r}),
+):
+    try:
+        use()
+    except ModuleNotFoundError as error:
+        print(error)
+state = {{"w": torch.zeros(2)}}
+dcp.load(state, checkpoint_id={str(tmp_path / "theirs")!r})
+print(state["w"].tolist())
+"""
+    module(ft, "distributed.checkpoint").save({"w": ft.ones(2)}, checkpoint_id=tmp_path / "saved")
+    module(torch, "distributed.checkpoint").save({"w": torch.ones(2)}, checkpoint_id=tmp_path / "theirs")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200)
+    *refused, loaded = done.stdout.splitlines()
+    assert len(refused) == 3 and all("pip install orbax-checkpoint" in text for text in refused), done.stderr
+    assert loaded == "[1.0, 1.0]" and not (tmp_path / "new").exists()
+
+
+def test_old_classes_of_sparse_tensors():
+    def program(T):
+        S = T.sparse
+        places, values = T.tensor([[0, 1], [2, 0]]), T.tensor([3.0, 4.0])
+        made = [
+            S.FloatTensor(places, values), S.FloatTensor(places, values, T.Size([2, 3])), S.FloatTensor(2, 3),
+            S.FloatTensor(places, values.double(), (2, 3)), S.LongTensor(places, values.long(), T.Size([2, 3])),
+        ]  # fmt: skip
+        return [
+            [(tuple(t.shape), plain(t.to_dense()), t.type()) for t in made],
+            [isinstance(t, S.FloatTensor) for t in (*made, values)],
+            repr(S.DoubleTensor),
+        ]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the classes are old
+        assert program(torch) == program(ft)
+
+
+def test_further_names_of_libraries():
+    def program(T):
+        onnx = module(T, "onnx")
+        return [
+            *tries(T.accelerator.get_memory_info, T.accelerator.reset_peak_memory_stats),
+            *tries(lambda: T.backends.mps.is_macos_or_newer(13, 0)),
+            [[m.name for m in e] for e in map(lambda e: e.__members__.values(), (onnx.TrainingMode,))],
+            [*onnx.OperatorExportTypes.__members__], T._C._jit_can_fuse_on_cpu(),
+            T._tensor_str._add_suffixes("X([1]", ["size=1", "a" * 90], 2, True),
+            T._tensor_str._str_intern(T.ones(2, dtype=T.int32), tensor_contents="[..]"),
+        ]  # fmt: skip
+
+    same(program)
+
+
+def test_parts_of_the_extension_can_be_imported():
+    code = "import torch; from torch._C._distributed_c10d import ReduceOp as R; print(R is torch.distributed.ReduceOp)"
+    command = [sys.executable, "-m", "functorch_port", "run", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_questions_about_shapes_and_dtypes():
+    def program(T):
+        P = module(T, "_prims_common")
+        kinds = P.ELEMENTWISE_TYPE_PROMOTION_KIND
+        types = (
+            T.bool,
+            T.uint8,
+            T.int64,
+            T.float16,
+            T.bfloat16,
+            T.float32,
+            T.float64,
+            T.complex64,
+            T.complex128,
+        )
+        asks = (
+            P.is_boolean_dtype, P.is_float_dtype, P.is_complex_dtype, P.is_integer_dtype, P.is_low_precision_dtype,
+            P.is_grad_dtype, P.get_computation_dtype, P.dtype_to_type,
+        )  # fmt: skip
+        # JAX has no complex numbers of two float16
+        ones = [T.ones(n, dtype=t) for t in types if t != T.float16 for n in ((), (2,))] + [True, 2, 2.5, 1j]
+        images = T.ones(2, 3, 4, 5)
+        return [
+            [[str(ask(t)) for ask in asks] for t in types],
+            [str(P.corresponding_complex_dtype(t)) for t in types[3:7]],
+            [str(P.corresponding_real_dtype(t)) for t in types[7:]],
+            [str(P.type_to_dtype(t)) for t in (bool, int, float, complex)],
+            [str(P.elementwise_dtypes(a, b, type_promotion_kind=k)) for a in ones for b in ones for k in kinds],
+            [P.canonicalize_dims(3, (-1, 0)), P.canonicalize_dim(0, -1), P.reduction_dims((2, 3), None)],
+            [P.is_valid_permutation(3, (2, 0, 1)), P.is_valid_permutation(3, (2, 2, 1))],
+            [list(P.apply_perm((5, 6, 7), (2, 0, 1))), list(P.invert_perm((2, 0, 1)))],
+            [P.same_shape((1, 2), (1, 2)), P.is_same_shape((1,), (1, 2)), P.infer_size_shapes((2, 1, 3), (4, 3))],
+            [P.make_contiguous_strides_for(s, r) for s in ((), (3,), (2, 0, 4), (5, 2, 3)) for r in (True, False)],
+            [str(P.suggest_memory_format(x)) for x in (images, images.to(memory_format=T.channels_last), T.ones(2))],
+            [P.is_contiguous(images.mT), P.is_contiguous_or_false(images), P.is_cpu_scalar_tensor(T.ones(()))],
+            str(P.canonicalize_device("cpu")), P.prod((2, 3)), str(P.get_dtype(2.0)), str(P.dtype_or_default(None)),
+            *tries(
+                lambda: P.canonicalize_dim(2, 2), lambda: P.canonicalize_dim(0, 0, wrap_scalar=False),
+                lambda: P.reduction_dims((2, 3), (1, -1)), lambda: P.infer_size_shapes((2, 3), (4, 3)),
+                lambda: P.check(False, lambda: "no", ValueError), lambda: P.type_to_dtype(str),
+            ),
+        ]  # fmt: skip
+
+    same(program)

@@ -1,10 +1,14 @@
 """torch.multiprocessing: `spawn` runs a function in processes, and tells how one has failed, as PyTorch does."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch as real
+
+import functorch_port as port
 
 ROOT = Path(__file__).parents[1]
 
@@ -92,3 +96,36 @@ def test_no_files_are_left(tmp_path, monkeypatch):
     while not context.join():
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("torch", [real, port], ids=["torch", "port"])
+def test_queues_send_tensors_without_history(torch):
+    mp = torch.multiprocessing
+    for name in ("pool.Pool", "queue.Queue", "queue.SimpleQueue"):
+        home, _, cls = name.partition(".")
+        assert issubclass(
+            getattr(importlib.import_module(f"{mp.__name__}.{home}"), cls),
+            getattr(importlib.import_module(f"multiprocessing.{home.replace('queue', 'queues')}"), cls),
+        )
+    queue = mp.SimpleQueue()
+    queue.put([torch.arange(4.0)[1:], torch.ones(2, requires_grad=True), torch.nn.Parameter(torch.ones(1))])
+    view, leaf, parameter = queue.get()
+    assert view.tolist() == [1, 2, 3] and leaf.requires_grad and leaf.is_leaf
+    assert type(parameter) is torch.nn.Parameter
+    with pytest.raises(RuntimeError, match="non-leaf tensor which requires_grad"):
+        queue.put(leaf * 2)
+
+
+@pytest.mark.parametrize("torch", [real, port], ids=["torch", "port"])
+def test_weak_references_to_memory(torch):
+    reductions = torch.multiprocessing.reductions
+    x = torch.arange(4.0)
+    views = [x[1:], x.view(2, 2)]
+    refs = {reductions.StorageWeakRef(t.untyped_storage()) for t in (x, *views)}
+    assert len(refs) == 1 and refs != {reductions.StorageWeakRef(x.clone().untyped_storage())}
+    rebuild, args = reductions.reduce_tensor(x)
+    assert rebuild(*args).data_ptr() == x.data_ptr()
+    (ref,) = refs
+    assert not ref.expired()
+    del x, views, args
+    assert ref.expired()

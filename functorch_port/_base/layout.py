@@ -13,6 +13,7 @@ __all__ = [
     "channels_last",
     "channels_last_3d",
     "contiguous_format",
+    "legacy_contiguous_format",
     "jagged",
     "layout",
     "memory_format",
@@ -59,6 +60,7 @@ sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = (
     layout(name) for name in ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")
 )
 contiguous_format = memory_format("contiguous_format")
+legacy_contiguous_format = contiguous_format
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")

@@ -205,11 +205,11 @@ def contents_text(values: NDArray, indent: int) -> str:
     return _nested(values, indent, summarise, width, show)
 
 
-def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
-    """Append ``, suffix`` to the last line while it fits, else on a new line."""
+def with_suffixes(text: str, suffixes: Sequence[str], indent: int, new_line: bool = False) -> str:
+    """Append ``, suffix`` to the last line while it fits, else on a new line; ``new_line``: the first is on one."""
     length = len(text) - text.rfind("\n") + 1
-    for suffix in suffixes:
-        if length + len(suffix) + 2 > _options.linewidth:
+    for i, suffix in enumerate(suffixes):
+        if (new_line and not i) or length + len(suffix) + 2 > _options.linewidth:
             text += ",\n" + " " * indent + suffix
             length = indent + len(suffix)
         else:
@@ -268,7 +268,7 @@ def format_tensor(
         suffixes += [f"memory_kind={sharding.memory_kind!r}"] if is_on_hosts(sharding) else []
     if contents is None:
         contents = "..." if values is None else contents_text(values, len(prefix))
-    return _with_suffixes(prefix + contents, suffixes, len(prefix))
+    return with_suffixes(prefix + contents, suffixes, len(prefix))
 
 
 def tensor_repr(tensor: Any, contents: str | None = None) -> str:
@@ -327,7 +327,7 @@ def sparse_repr(tensor: Any) -> str:
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
     text = "tensor(" + (",\n" + " " * indent).join(lines) + ",\n" + " " * indent
-    return _with_suffixes(text + suffixes[0], suffixes[1:], indent)
+    return with_suffixes(text + suffixes[0], suffixes[1:], indent)
 
 
 def _class_name(tensor: Any) -> str:

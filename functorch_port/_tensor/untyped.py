@@ -82,6 +82,9 @@ class Bytes:
         """The elements, not to be written to."""
         raise NotImplementedError
 
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
+
     def __len__(self) -> int:
         return self.nbytes() // self.element_size()
 

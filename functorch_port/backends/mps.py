@@ -1,6 +1,6 @@
 """``torch.backends.mps``: there is no backend for Apple's GPUs under this name."""
 
-__all__ = ["is_available", "is_built"]
+__all__ = ["is_available", "is_built", "is_macos_or_newer"]
 
 
 def is_available() -> bool:
@@ -11,3 +11,8 @@ def is_available() -> bool:
 def is_built() -> bool:
     """Return False."""
     return False
+
+
+def is_macos_or_newer(major: int, minor: int) -> bool:
+    """Raise RuntimeError: there is no such backend to ask."""
+    raise RuntimeError("Cannot execute isOnMacOSorNewer() without MPS backend.")

@@ -229,9 +229,7 @@ def max_memory_reserved(device: Any = None) -> int:
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """The free and the total bytes that XLA may use on a GPU."""
-    where = _accelerator.at("cuda", device)
-    total = _accelerator.memory_stat(where, "bytes_limit")
-    return total - _accelerator.memory_stat(where, "bytes_in_use"), total
+    return _accelerator.memory_info(_accelerator.at("cuda", device))
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
@@ -246,7 +244,7 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     Raises:
         NotImplementedError: always.
     """
-    raise NotImplementedError("JAX cannot reset its peak memory statistics: measure in a new process")
+    raise NotImplementedError(_accelerator.NO_RESET)
 
 
 def reset_max_memory_allocated(device: Any = None) -> None:

@@ -12,7 +12,12 @@ from . import distributed_c10d
 from ._store import DistBackendError, DistError, DistNetworkError, FileStore, HashStore, TCPStore
 from .device_mesh import DeviceMesh, init_device_mesh
 from .distributed_c10d import *  # noqa: F403
-from .distributed_c10d import _coalescing_manager, _get_default_group, _make_nccl_premul_sum
+from .distributed_c10d import (
+    _coalescing_manager,
+    _get_default_group,
+    _make_nccl_premul_sum,
+    _rank_not_in_group,
+)
 from .rendezvous import register_rendezvous_handler
 
 __all__ = [

@@ -218,6 +218,7 @@ def be_in(world: Any) -> None:
 
 
 def is_outside(group: Any) -> bool:
+    """Whether this process is not in a group."""
     return isinstance(group, int) and group == GroupMember.NON_GROUP_MEMBER
 
 

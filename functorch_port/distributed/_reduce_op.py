@@ -76,6 +76,7 @@ class Backend(str):
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, XLA, FAKE = (
         "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "xla", "fake",
     )  # fmt: skip
+    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL, "mps": GLOO}
     backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE, XLA]
 
     def __new__(cls, name: str) -> Backend:

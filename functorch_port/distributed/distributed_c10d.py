@@ -51,6 +51,7 @@ from ._groups import (
     new_subgroups,
     new_subgroups_by_enumeration,
 )
+from ._groups import is_outside as _rank_not_in_group  # noqa: F401
 from ._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from ._objects import (
     all_gather_object,

@@ -234,7 +234,7 @@ class OverCategorical(Distribution):
         super().__init__(*shapes, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         new._categorical = self._categorical.expand(batch_shape)
         return new
 

@@ -46,7 +46,7 @@ class Gamma(ExponentialFamily):
         super().__init__(batch_of(self.concentration, concentration, rate), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         new.concentration, new.rate = (p.expand(batch_shape) for p in (self.concentration, self.rate))
         return new
 
@@ -139,7 +139,7 @@ class Dirichlet(ExponentialFamily):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         new.concentration = self.concentration.expand((*batch_shape, *self._event_shape))
         return new
 
@@ -208,7 +208,7 @@ class Beta(ExponentialFamily):
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         new._dirichlet = self._dirichlet.expand(batch_shape)
         return new
 

@@ -146,7 +146,7 @@ class MultivariateNormal(_ByMatrix):
         self._unbroadcasted_scale_tril = _lower_of(**matrices)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._with_matrices(self._twin(batch_shape))
+        new = self._with_matrices(self._twin(batch_shape, _instance))
         new.loc = self.loc.expand((*batch_shape, *self._event_shape))
         return new
 
@@ -224,7 +224,7 @@ class LowRankMultivariateNormal(Distribution):
         super().__init__(self.loc.shape[:-1], event, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         shape = (*batch_shape, *self._event_shape)
         new.loc, new.cov_diag = self.loc.expand(shape), self.cov_diag.expand(shape)
         new.cov_factor = self.cov_factor.expand((*shape, self.cov_factor.shape[-1]))
@@ -369,7 +369,7 @@ class Wishart(_ByMatrix, ExponentialFamily):
         self._unbroadcasted_scale_tril = _lower_of(**matrices)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._with_matrices(self._twin(batch_shape))
+        new = self._with_matrices(self._twin(batch_shape, _instance))
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril.expand(new._matrix_shape)
         new.df = self.df.expand(batch_shape)
         return new
@@ -485,7 +485,7 @@ class LKJCholesky(Distribution):
         super().__init__(c.size(), (dim, dim), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         new.concentration = self.concentration.expand(batch_shape)
         new._beta = self._beta.expand((*batch_shape, self.dim))
         return new

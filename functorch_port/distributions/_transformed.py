@@ -54,7 +54,7 @@ class Independent(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         moved = self._event_shape[: self.reinterpreted_batch_ndims]
         new.base_dist = self.base_dist.expand((*batch_shape, *moved))
         return new
@@ -154,7 +154,7 @@ class TransformedDistribution(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         shape = Size((*batch_shape, *self._event_shape))
         for t in reversed(self.transforms):
             shape = t.inverse_shape(shape)
@@ -225,7 +225,7 @@ class TransformedByParameters(TransformedDistribution):
         super().__init__(*self._make(validate_args), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         for name in self.arg_constraints:
             new.__dict__[name] = self.__dict__[name].expand(batch_shape)
         super(TransformedByParameters, new).__init__(*new._make(False), validate_args=False)
@@ -281,7 +281,7 @@ class MixtureSameFamily(Distribution):
         super().__init__(batch, component_distribution.event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         count = self._component_distribution.batch_shape[-1]
         new._component_distribution = self._component_distribution.expand((*batch_shape, count))
         new._mixture_distribution = self._mixture_distribution.expand(batch_shape)

@@ -17,6 +17,8 @@ from .utils import lazy_property
 
 __all__ = ["Distribution"]
 
+_PACKAGE = __name__.rpartition(".")[0]
+
 
 def batch_of(shaped: Tensor, *given: Any) -> Any:
     """The batch shape: that of ``shaped``, or () if all parameters were numbers."""
@@ -102,22 +104,43 @@ class Distribution:
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
         """Returns the distribution with a larger batch shape, to which its own must broadcast."""
         batch_shape = Size(batch_shape)
-        new = self._twin(batch_shape)
+        new = self._twin(batch_shape, _instance)
         event = {"probs", "logits"} if len(self._event_shape) or hasattr(self, "_num_events") else set()
-        for name in self.arg_constraints:
+        declared = self._ours().__dict__.get("arg_constraints")
+        for name in declared if isinstance(declared, dict) else self.arg_constraints:
             if name in self.__dict__:
                 value = self.__dict__[name]
                 tail = value.shape[-1:] if name in event and hasattr(self, "_num_events") else Size()
                 new.__dict__[name] = value.expand((*batch_shape, *tail))
         return new
 
-    def _twin(self, batch_shape: Any) -> Any:
-        """A copy with another batch shape, whose parameters the caller replaces."""
-        new = self.__class__.__new__(self.__class__)
+    def _twin(self, batch_shape: Any, instance: Any) -> Any:
+        """A copy with another batch shape, whose parameters the caller replaces: ``instance``, if it is one."""
+        ours = self._ours()
+        if ours is Distribution and instance is None:
+            raise NotImplementedError
+        new = self._get_checked_instance(ours, instance)
         kept = {k: v for k, v in self.__dict__.items() if not self._is_derived(k)}
-        new.__dict__.update(kept)
+        new.__dict__ = kept | new.__dict__
         new._batch_shape = Size(batch_shape)
         return new
+
+    def _ours(self) -> type[Distribution]:
+        """The class of this package that this is, or that a program's class is made from."""
+        return next(c for c in type(self).__mro__ if c.__module__.startswith(_PACKAGE))
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """``_instance``, or a new object whose attributes are to be set, for an `expand` of ``cls``.
+
+        Raises:
+            NotImplementedError: there is none, and the class of this distribution has an ``__init__`` of its own.
+        """
+        if _instance is None and type(self).__init__ != cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
+                "define a custom .expand() method."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
 
     def _is_derived(self, name: str) -> bool:
         """Whether an attribute is a `lazy_property`."""

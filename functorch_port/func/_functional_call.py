@@ -53,7 +53,7 @@ def functional_call(
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
-    with _swapped(module, given, tie_weights, strict):
+    with swapped(module, given, tie_weights, strict):
         return module(*args, **(kwargs or {}))
 
 
@@ -87,7 +87,7 @@ def _slots(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
 
 
 @contextmanager
-def _swapped(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
+def swapped(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
     slots, asked = _slots(module), given
     if tie_weights:
         given = _tied(slots, given)

@@ -13,7 +13,7 @@ from .._array import tracing
 from .._random import keyed
 from .._tensor import grad_mode, tree
 from .._tensor.tensor import Tensor, wrap
-from ._functional_call import _swapped
+from ._functional_call import swapped
 from ._level import Level
 
 __all__ = ["Pure", "load_pytree", "pure"]
@@ -72,7 +72,7 @@ def pure(module: Any) -> Pure:
         with tracing.overlaid(_PureLevel(rng)), grad_mode.enable_grad():
             given = {name: wrap(value) for name, value in (*params.items(), *buffers.items())}
             args, kwargs = tree.map(_as_tensor, (args, kwargs))
-            with _swapped(module, given, True, False):
+            with swapped(module, given, True, False):
                 out = module(*args, **kwargs)
             out = tree.map(_as_array, out)
             return out, {name: given[name]._value for name in buffers}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from ..nn._module import Module
+from .annotations import BroadcastingList as _BroadcastingList
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate",

@@ -6,6 +6,7 @@ Tensors that are sent through queues and pipes are copied: arrays of JAX are not
 import multiprocessing
 from multiprocessing import *  # noqa: F403
 
+from . import reductions as reductions
 from .spawn import (
     ProcessContext,
     ProcessExitedException,
@@ -17,6 +18,8 @@ from .spawn import (
 
 __all__ = ["get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy"]
 __all__ += multiprocessing.__all__  # type: ignore[attr-defined]
+
+reductions.init_reductions()
 
 
 def get_all_sharing_strategies() -> set[str]:

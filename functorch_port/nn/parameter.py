@@ -70,9 +70,6 @@ class Parameter(Tensor, metaclass=_ParameterType):
             tracing.overlay.note_made(self)
         return self  # type: ignore[return-value]
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        """Do nothing: `__new__` has made the parameter, and the constructor of `Tensor` must not run."""
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """Copy the values, but not the gradient, hooks and attributes, as in PyTorch."""
         if id(self) not in memo:
@@ -263,9 +260,6 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         self._start(data)
         return self  # type: ignore[return-value]
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        """Do nothing: `__new__` has made the tensor."""
-
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
         if id(self) not in memo:
             memo[id(self)] = type(self)(self._requires_grad, self.data.device, self.dtype)
@@ -294,11 +288,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         self._requires_grad = bool(requires_grad)
         self.persistent, self._is_buffer = persistent, True
         return self
-
-    def __init__(
-        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
-    ) -> None:
-        """Do nothing: `__new__` has made the tensor."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
         if id(self) not in memo:

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
+from .._base.refused import refused_class
+
 __all__ = [
+    "ONNXProgram",
+    "OperatorExportTypes",
+    "TrainingMode",
     "export",
     "is_in_onnx_export",
     "register_custom_op_symbolic",
     "unregister_custom_op_symbolic",
 ]
+
+
+class OperatorExportTypes(enum.IntEnum):
+    """How PyTorch's exporter writes operators; there is no exporter."""
+
+    ONNX, ONNX_ATEN, ONNX_ATEN_FALLBACK, ONNX_FALLTHROUGH = range(4)
+
+
+class TrainingMode(enum.IntEnum):
+    """The mode that PyTorch's exporter puts a module into; there is no exporter."""
+
+    EVAL, PRESERVE, TRAINING = range(3)
+
+
+ONNXProgram = refused_class("torch.onnx.ONNXProgram", "there is no ONNX exporter: torch.export.export")
 
 
 def is_in_onnx_export() -> bool:

@@ -6,6 +6,7 @@ parameters, gradients, optimizer state and activations of a training step take.
 
 from __future__ import annotations
 
+from .._base.refused import refused_class
 from ..autograd.profiler import kineto_available, record_function
 from ._memory import Breakdown, memory_breakdown
 from ._profile import profile, tensorboard_trace_handler
@@ -13,6 +14,7 @@ from ._schedule import ProfilerAction, ProfilerActivity, schedule, supported_act
 
 __all__ = [
     "Breakdown",
+    "ExecutionTraceObserver",
     "ProfilerAction",
     "ProfilerActivity",
     "kineto_available",
@@ -23,3 +25,8 @@ __all__ = [
     "supported_activities",
     "tensorboard_trace_handler",
 ]
+
+ExecutionTraceObserver = refused_class(
+    "torch.profiler.ExecutionTraceObserver",
+    "operations are not written with their tensors' identities: torch.profiler.profile, and its export_chrome_trace",
+)

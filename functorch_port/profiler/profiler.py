@@ -1,5 +1,6 @@
 """``torch.profiler.profiler``."""
 
+from . import ExecutionTraceObserver as ExecutionTraceObserver
 from . import ProfilerAction as ProfilerAction
 from . import ProfilerActivity as ProfilerActivity
 from . import profile as profile

@@ -108,3 +108,60 @@ def test_compiled():
         return ft.distributions.Normal(w, 1.0).log_prob(ft.zeros(2)).sum()
 
     assert float(loss(ft.ones(2))) == pytest.approx(-2.8378770664)
+
+
+def test_expand_of_a_programs_class():
+    def program(T):
+        D = T.distributions
+
+        class Plain(D.Normal):
+            pass
+
+        class Shifted(D.Normal):
+            arg_constraints = {**D.Normal.arg_constraints, "shift": D.constraints.real_vector}
+
+            def __init__(self, loc, scale, shift, validate_args=None):
+                self.shift = shift
+                super().__init__(loc, scale, validate_args=validate_args)
+
+            def log_prob(self, value):
+                return super().log_prob(value - self.shift.sum(-1))
+
+        class Expanding(Shifted):
+            def expand(self, batch_shape, _instance=None):
+                new = self._get_checked_instance(Expanding, _instance)
+                new.shift = self.shift.expand((*batch_shape, 2)) + 1
+                return super().expand(batch_shape, _instance=new)
+
+        class Further(Expanding):
+            def __init__(self, loc):
+                super().__init__(loc, 2.0, T.ones(2))
+
+            def expand(self, batch_shape, _instance=None):
+                return super().expand(batch_shape, self._get_checked_instance(Further, _instance))
+
+        class Alone(D.Distribution):
+            arg_constraints = {"a": D.constraints.real}
+
+            def __init__(self, a):
+                self.a = a
+                super().__init__(a.shape)
+
+        class OfGamma(D.Gamma):
+            def __init__(self):
+                super().__init__(T.ones(1), T.ones(1))
+
+        zero, x = T.zeros(1), T.tensor([0.5, 1.0, -1.0])
+        made = Plain(zero, 1.0), Expanding(zero, 1.0, T.ones(2)), Further(zero)
+        wide = [d.expand((2, 3)) for d in made]
+        return [
+            *[(type(d).__name__, plain(d.log_prob(x)), tuple(d.batch_shape)) for d in wide],
+            plain(wide[1].shift),
+            *tries(
+                lambda: Shifted(zero, 1.0, T.ones(2)).expand((2, 3)),
+                lambda: Alone(zero).expand((3,)),
+                lambda: OfGamma().expand((3,)),
+            ),
+        ]
+
+    same(program)

@@ -1,18 +1,22 @@
 """Run the programs of the libraries, all or those named (``transformers``, ``timm/models``), and write the results.
 
 ``python tests/ecosystem/publish.py`` writes their rows in docs/ecosystem.md; those of other programs stay. The exit
-status is 1 if a program stops or differs. ``--install`` makes the environments first.
+status is 1 if a program stops or differs. ``--install`` makes the environments first. ``--left`` goes on where an
+earlier run ended: it leaves out what has run since the package and the program were last changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import sysconfig
+import time
 import venv
+from pathlib import Path
 
-from running import FOLDER, ROOT, TABLE, Program, Result, Stopped, compared, programs
+from running import FOLDER, HERE, ROOT, TABLE, Program, Result, Stopped, compared, programs
 
 PAGE = ROOT / "docs" / "ecosystem.md"
 _HEAD = """\
@@ -35,17 +39,38 @@ What a program of yours needs that is not here, `functorch-port check` tells wit
 def install() -> None:
     """Make the environments: PyTorch and what the tests have from this interpreter, and the libraries in each."""
     for name, pins in TABLE.items():
-        folder = FOLDER / name
-        python = folder / "bin" / "python"
-        if not python.exists():
-            venv.create(folder, with_pip=True)
-            site = subprocess.check_output(
-                [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
-            ).strip()
-            with open(f"{site}/base.pth", "w") as file:
-                file.write(sysconfig.get_path("purelib") + "\n")
+        python = _environment(FOLDER / name)
         wanted = [f"{library}=={version}" for library, version in pins.items()]
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
+        if not _installs(python, *wanted):  # all but those that cannot be
+            failed = [pin for pin in wanted if not _installs(python, pin)]
+            print("not installed:", *failed, flush=True)
+
+
+def _environment(folder: Path) -> Path:
+    """The interpreter of an environment, which is made if it is not there or was left half made."""
+    python, made = folder / "bin" / "python", folder / "made"
+    if not made.exists():
+        venv.create(folder, with_pip=True, clear=True)
+        ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        site = subprocess.check_output([python, "-c", ask], text=True).strip()
+        Path(site, "base.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        made.touch()
+    return python
+
+
+def _installs(python: Path, *pins: str) -> bool:
+    return subprocess.run([python, "-m", "pip", "install", "--quiet", *pins]).returncode == 0
+
+
+def _mark(program: Program) -> Path:
+    """A file whose time is that of the program's last run."""
+    return FOLDER / "ran" / program.library / program.name
+
+
+def _is_left(program: Program) -> bool:
+    mark = _mark(program)
+    files = [*(ROOT / "functorch_port").rglob("*.py"), *(HERE / "shared").glob("*.py"), program.path]
+    return not mark.exists() or mark.stat().st_mtime < max(file.stat().st_mtime for file in files)
 
 
 def _outcome(program: Program) -> Result | Stopped:
@@ -81,15 +106,21 @@ def write(said: dict[str, str]) -> None:
     PAGE.write_text(_HEAD + "\n".join(lines) + "\n")
 
 
-def main(names: list[str]) -> int:
+def main(names: list[str], left: bool) -> int:
     """Run the programs; returns the exit status."""
     chosen = [p for p in programs() if not names or p.library in names or str(p) in names]
     failed = 0
     for program in chosen:
+        if left and not _is_left(program):
+            continue
+        start = time.time()
         outcome = _outcome(program)
         failed += isinstance(outcome, Stopped) or not outcome.matches
         print(f"{program!s:40} {_said(outcome)}", flush=True)
         write({str(program): _said(outcome)})
+        _mark(program).parent.mkdir(parents=True, exist_ok=True)
+        _mark(program).touch()
+        os.utime(_mark(program), (start, start))
     return 1 if failed else 0
 
 
@@ -99,7 +130,8 @@ if __name__ == "__main__":
         "names", nargs="*", metavar="LIBRARY", help="a library, or LIBRARY/PROGRAM; by default all"
     )
     parser.add_argument("--install", action="store_true", help="make the environments first")
+    parser.add_argument("--left", action="store_true", help="only what has not run since the last change")
     options = parser.parse_args()
     if options.install:
         install()
-    sys.exit(main(options.names))
+    sys.exit(main(options.names, options.left))

@@ -861,3 +861,21 @@ def test_modules_of_the_same_name_import():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert issubclass(ft.nn.Sequential, Module)
+
+
+@pytest.mark.parametrize("T", [torch, ft], ids=["torch", "port"])
+def test_a_class_of_parameters_with_arguments_of_its_own(T):
+    class Marked(T.Tensor):
+        pass
+
+    class Named(Marked, T.nn.Parameter):
+        def __new__(cls, data, name=None, requires_grad=True):
+            made = Marked._make_subclass(cls, data, requires_grad)
+            made.label = name
+            return made
+
+    net = T.nn.Module()
+    net.p = Named(T.ones(2), name="p")
+    assert net.p.label == "p" and list(net.parameters())[0] is net.p and net.p.requires_grad
+    lazy = T.nn.UninitializedParameter(requires_grad=False, dtype=T.float64)
+    assert not lazy.requires_grad and lazy.dtype == T.float64

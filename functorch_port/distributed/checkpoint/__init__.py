@@ -5,10 +5,6 @@ one. The folder is an orbax checkpoint, which `orbax.checkpoint.StandardCheckpoi
 `interchange.load_orbax` as one of tensors. orbax is an optional dependency: ``pip install 'functorch-port[orbax]'``.
 """
 
-from ..._base.optional import optional
-
-optional("orbax.checkpoint", "torch.distributed.checkpoint", "orbax", "orbax-checkpoint")
-
 from ._manager import CheckpointManager
 from .api import CheckpointException
 from .default_planner import DefaultLoadPlanner, DefaultSavePlanner

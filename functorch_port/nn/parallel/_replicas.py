@@ -25,7 +25,7 @@ from ..._tensor import grad_mode, tree
 from ..._tensor.node import Edge, Node, accumulator
 from ..._tensor.tensor import Tensor, wrap
 from ..._trace.across import Across
-from ...func._functional_call import _swapped
+from ...func._functional_call import swapped
 from . import _batch
 
 __all__ = ["Joining", "finish", "follow", "run"]
@@ -91,7 +91,7 @@ def _computing_with(module: Any, copies: dict[str, Tensor], params: dict[str, Te
     """The module has these copies for a block; gives the names of those that it writes to, at the end."""
     given, changed = dict(copies), list[str]()
     versions = {name: copy._storage.version for name, copy in copies.items()}
-    with _swapped(module, given, True, False):
+    with swapped(module, given, True, False):
         yield changed
     for name, copy in copies.items():
         if given[name] is not copy or copy._storage.version != versions[name]:

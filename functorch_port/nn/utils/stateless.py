@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ..._tensor.tensor import Tensor
 from ...func._functional_call import functional_call as call
+from ...func._functional_call import swapped
 from .._module import Module
 
 __all__ = ["functional_call"]
@@ -32,3 +34,10 @@ def functional_call(
         stacklevel=2,
     )
     return call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+def _reparametrize_module(
+    module: Module, parameters_and_buffers: dict[str, Tensor], tie_weights: bool = False, strict: bool = False
+) -> AbstractContextManager[None]:
+    """``with _reparametrize_module(module, tensors):`` the module has these in place of its own, by name."""
+    return swapped(module, parameters_and_buffers, tie_weights, strict)

@@ -31,6 +31,9 @@ from functorch_port.utils.data.sampler import (
     draw_seed,
 )
 
+#: what makes a batch of a list of samples
+_collate_fn_t = Callable[[list[Any]], Any]
+
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 T = TypeVar("T", covariant=True)

@@ -241,7 +241,9 @@ def pr_curve_of(tag: str, *rows: Any) -> Any:
 
 
 def hparams(
-    values: Mapping[str, Any], metrics: Mapping[str, Any], domains: Mapping[str, Sequence[Any]] | None
+    hparam_dict: Mapping[str, Any],
+    metric_dict: Mapping[str, Any],
+    hparam_domain_discrete: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Any]:
     """The hyperparameters of a run: what there are, their values, and that the run is over.
 
@@ -250,7 +252,7 @@ def hparams(
     """
     api, plugin = proto("plugins.hparams.api_pb2"), proto("plugins.hparams.plugin_data_pb2")
     infos, start = [], plugin.SessionStartInfo()
-    for name, value in values.items():
+    for name, value in hparam_dict.items():
         if value is None:
             continue
         if isinstance(value, Tensor):
@@ -262,11 +264,11 @@ def hparams(
         else:
             raise ValueError("value should be one of int, float, str, bool, or torch.Tensor")
         info = api.HParamInfo(name=name, type=kind)
-        for one in (domains or {}).get(name, ()):
+        for one in (hparam_domain_discrete or {}).get(name, ()):
             part = info.domain_discrete.values.add()
             setattr(part, "string_value" if isinstance(one, str) else "number_value", one)
         infos.append(info)
-    named = [api.MetricInfo(name=api.MetricName(tag=name)) for name in metrics]
+    named = [api.MetricInfo(name=api.MetricName(tag=name)) for name in metric_dict]
     done = plugin.SessionEndInfo(status=api.Status.Value("STATUS_SUCCESS"))
     contents = {
         "_hparams_/experiment": {"experiment": api.Experiment(hparam_infos=infos, metric_infos=named)},
