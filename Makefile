@@ -59,7 +59,7 @@ crosscheck: .venv-test/installed  ## compare all optimizers with PyTorch's and o
 operators: .venv-test/installed  ## compare every operator of PyTorch's database: writes docs/operators.md
 	JAX_PLATFORMS=cpu $(TEST) tests/operators.py $(ARGS)
 
-ecosystem: .venv-test/installed  ## run programs of libraries over PyTorch by PyTorch and here (an hour, 600 MB in .venv-ecosystem): writes docs/ecosystem.md
+ecosystem: .venv-test/installed  ## run programs of libraries over PyTorch by PyTorch and here (an hour, 800 MB in .venv-ecosystem): writes docs/ecosystem.md
 	JAX_PLATFORMS=cpu $(TEST) tests/ecosystem/publish.py --install $(ARGS)
 
 plan-table: .venv-test/installed  ## plan language models for 8 to 4,096 TPU chips (hours): writes docs/plan_table.md

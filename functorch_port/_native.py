@@ -22,14 +22,9 @@ from .nn.functional._dropout import drop_channels
 from .nn.functional._normalization import batch_norm_values, instance_norm_values
 from .ops.random import dropout_mask
 
-#: functions that convert to a dtype, by PyTorch's names
-_CASTS = {
-    "_cast_Byte": "byte", "_cast_Char": "char", "_cast_Double": "double", "_cast_Float": "float", "_cast_Half": "half",
-    "_cast_Int": "int", "_cast_Long": "long", "_cast_Short": "short",
-}  # fmt: skip
-
 __all__ = [
-    *_CASTS, "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_segment_reduce",
+    "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int", "_cast_Long", "_cast_Short",
+    "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_segment_reduce",
     "_shape_as_tensor", "_softmax_backward_data", "adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_",
     "as_strided_", "batch_norm", "binary_cross_entropy_with_logits", "conv_tbc", "convolution",
     "cosine_embedding_loss", "ctc_loss", "dropout", "dropout_", "dsmm", "embedding", "embedding_bag",
@@ -70,7 +65,14 @@ def _cast(name: str, method: str) -> Callable[..., Tensor]:
     return cast
 
 
-globals().update({name: _cast(name, method) for name, method in _CASTS.items()})
+_cast_Byte = _cast("_cast_Byte", "byte")
+_cast_Char = _cast("_cast_Char", "char")
+_cast_Double = _cast("_cast_Double", "double")
+_cast_Float = _cast("_cast_Float", "float")
+_cast_Half = _cast("_cast_Half", "half")
+_cast_Int = _cast("_cast_Int", "int")
+_cast_Long = _cast("_cast_Long", "long")
+_cast_Short = _cast("_cast_Short", "short")
 
 
 def _shape_as_tensor(self: Tensor) -> Tensor:

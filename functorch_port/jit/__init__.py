@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from ..nn._module import Module
+
+# loads the module of this name, where the first line has put a feature of Python
 from .annotations import BroadcastingList as _BroadcastingList
 
 __all__ = [

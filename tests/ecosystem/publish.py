@@ -27,7 +27,7 @@ Libraries over PyTorch that run unmodified under `functorch-port run`, where `im
 For each there are small programs in `tests/ecosystem/`, such as its own guide would show: seeded, on a CPU, without a
 download. Each runs by PyTorch and here, and prints numbers. The table has the largest difference, in parts of the
 largest number beside it. The bound is 1e-4 in float32, and 1e-6 where a program computes in float64 and says so.
-`make ecosystem` makes the environments, runs all and writes this page.
+`make ecosystem` makes the environments, runs all and writes this page; with `ARGS=--left` it goes on where it stopped.
 
 What a program of yours needs that is not here, `functorch-port check` tells without running it: [running](running.md).
 

@@ -18,7 +18,9 @@ for name, make in {
 }.items():
     torch.manual_seed(1)
     encoder = "resnet18" if name != "unet" else "timm-mobilenetv3_small_minimal_100"
-    model = make(encoder, encoder_weights=None, classes=3).double()  # norms over few values amplify rounding
+    model = make(
+        encoder, encoder_weights=None, classes=3
+    ).double()  # in float32 AdamW amplifies the rounding of tiny gradients
     found[name] = descend(model, lambda net: loss(net(images), masks), steps=2, lr=1e-4)
 guessed = torch.randint(0, 3, (2, 64, 64))
 counts = smp.metrics.get_stats(guessed, masks, mode="multiclass", num_classes=3)
