@@ -39,7 +39,8 @@ def _requires_grad(self: Tensor) -> bool:
     return self._requires_grad
 
 
-def _set_requires_grad(self: Tensor, value: bool) -> None:
+def _check_flag(self: Tensor, value: bool) -> None:
+    """Refuse a flag that the tensor cannot have."""
     if self.grad_fn is not None:
         more = (
             ""
@@ -52,6 +53,10 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{more}")
     if value and not self._is_differentiable():
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    _check_flag(self, value)
     if value:
         self._check_requires_grad()
     self._inherits = False
@@ -319,8 +324,8 @@ def __delattr__(self: Tensor, name: str) -> None:
 
 
 attach(
-    __delattr__, _check_requires_grad, requires_grad_, _get_grad, _set_grad, _alias, _is_traced, detach, detach_,
-    retain_grad, register_hook, _hooked, register_post_accumulate_grad_hook,
+    __delattr__, _check_flag, _check_requires_grad, requires_grad_, _get_grad, _set_grad, _alias, _is_traced, detach,
+    detach_, retain_grad, register_hook, _hooked, register_post_accumulate_grad_hook,
     requires_grad=property(_requires_grad, _set_requires_grad, _delete_requires_grad),
     grad_fn=property(_grad_fn),
     output_nr=property(_output_nr),

@@ -110,18 +110,19 @@ def register_multi_grad_hook(
 
         return _MultiHandle([t.register_hook(first) for t in tensors if t.requires_grad])
     nodes = [get_gradient_edge(t).node for t in tensors if t.requires_grad]
-    seen: dict[Any, list[Any]] = {}
+    # a walk that ends in an error leaves its gradients here, and must not leave them to one of the same id
+    seen: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def inner(index: int) -> Callable[[Tensor], None]:
         def hook(grad: Tensor) -> None:
             with lock:
                 task = current_walk()
-                grads = seen.setdefault(id(task), [None] * len(nodes) + [0])
+                grads = seen.setdefault(task, [None] * len(nodes) + [0])
                 grads[index] = grad
                 grads[-1] += 1
                 if grads[-1] < sum(node in task.nodes for node in nodes):
                     return
-                del seen[id(task)]
+                del seen[task]
             fn(grads[:-1])
 
         return hook

@@ -288,7 +288,9 @@ class _Frame:
             yield
             return
         fresh = self.run_again(_mapped(_frozen, self.call), ())
-        _hand_over(next(new for ref, new in zip(self.nodes, fresh) if ref() is node), node)
+        new = next(new for ref, new in zip(self.nodes, fresh) if ref() is node)
+        with new.looked_at():  # it may be one of a checkpoint inside this one
+            _hand_over(new, node)
         try:
             yield
         finally:

@@ -423,6 +423,22 @@ def test_errors_and_modes_of_a_deep_backward_pass() -> None:
     assert modes == [True]
 
 
+def test_a_hook_of_several_tensors_forgets_walks_that_failed() -> None:
+    def failing(grad):
+        raise KeyError
+
+    x, y = ft.ones(2, requires_grad=True), ft.ones(2, requires_grad=True)
+    z, seen = y * 1, []
+    ft.autograd.graph.register_multi_grad_hook((x, y), lambda grads: seen.append([g is None for g in grads]))
+    for _ in range(50):
+        handle = z.register_hook(failing)
+        with pytest.raises(KeyError):
+            ((z * 2).sum() + x.sum()).backward()
+        handle.remove()
+        (z * 1).sum().backward(retain_graph=True)
+    assert seen == [[True, False]] * 50
+
+
 @pytest.mark.filterwarnings("ignore:Using backward")
 @pytest.mark.parametrize("T", [ft, torch], ids=["ours", "torch"])
 def test_a_recorded_gradient_is_a_copy(T) -> None:

@@ -346,6 +346,27 @@ def test_what_a_leaf_is():
     same_outcome(run)
 
 
+#: what cannot be done with a sparse leaf
+WRONG = {
+    "mul_": lambda T, x: x.mul_(2),
+    "zero_": lambda T, x: x.zero_(),
+    "add_": lambda T, x: x.add_(_other(T)),
+    "requires_grad_(False)": lambda T, x: (x * 2).requires_grad_(False),
+    "of integers": lambda T, x: T.sparse_coo_tensor([[0]], [1], (2,)).requires_grad_(),
+    "another shape": lambda T, x: (x * 2).backward(T.ones(3)),
+    "history of _values": lambda T, x: x._values().backward(T.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_of_a_leaf(name):
+    theirs, ours = (
+        outcome(lambda T: WRONG[name](T, _leaf(T)), torch),
+        outcome(lambda T: WRONG[name](T, _leaf(T)), ft),
+    )
+    assert theirs[1] is not None and theirs[1:] == ours[1:]
+
+
 def test_hooks_see_sparse_gradients():
     def run(T):
         x, seen = _leaf(T), []

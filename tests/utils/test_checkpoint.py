@@ -349,6 +349,20 @@ def test_a_look_at_a_saved_tensor_runs_the_function_again(t):
 
 
 @pytest.mark.parametrize("t", [ft, torch], ids=["ours", "torch"])
+def test_a_look_into_a_checkpoint_within_another(t):
+    checkpoint = t.utils.checkpoint.checkpoint
+
+    def outer(x):
+        return checkpoint(lambda x: (x * 2).exp(), x.sin(), use_reentrant=False)
+
+    x = t.ones(2, requires_grad=True)
+    y = checkpoint(outer, x, use_reentrant=False)
+    assert y.grad_fn._saved_result.tolist() == y.tolist()
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.tolist(), (2 * y.detach() * x.detach().cos()).tolist(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("t", [ft, torch], ids=["ours", "torch"])
 def test_all_outputs_of_a_reentrant_checkpoint_require_grad(t):
     def constant(x):
         with t.no_grad():

@@ -16,11 +16,12 @@ from ..._base import dtypes
 from ..._base.layout import SparseOperand, sparse_coo
 from ..._base.size import Size
 from ..._base.tuning import tuning
-from ..._tensor import printing
+from ..._tensor import grad_mode, printing
 from ..._tensor.node import Node, RemovableHandle, accumulator
 from ..._tensor.overriding import disabled
 from ..._tensor.plan import Plan
 from ..._tensor.tensor import Tensor, wrap
+from ..inplace import LEAF_INPLACE
 from ..packing import with_history
 from ..run import run
 
@@ -319,16 +320,11 @@ class SparseTensor(Tensor):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        self.requires_grad_(value)
+        self._check_flag(value)
+        self._requires_grad = bool(value)
 
-    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
-        if requires_grad and not self._own._is_differentiable():
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        if not requires_grad and not self.is_leaf:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
-        if self.is_leaf:
-            self._requires_grad = requires_grad
-        return self
+    def _is_differentiable(self) -> bool:
+        return self._own._is_differentiable()  # type: ignore[no-any-return]
 
     @property
     def is_leaf(self) -> bool:
@@ -438,7 +434,8 @@ class SparseTensor(Tensor):
     # ------------------------------------------------------------------ in place
 
     def _check_inplace(self, *others: Any, name: str = "") -> None:
-        pass
+        if self._requires_grad and grad_mode.state.enabled:
+            raise RuntimeError(LEAF_INPLACE)
 
     def _take(self, out: Any, recorded: bool = True) -> SparseTensor:
         if not out.is_sparse or out.shape != self.shape:
@@ -450,6 +447,7 @@ class SparseTensor(Tensor):
 
     def zero_(self) -> SparseTensor:
         """Take all entries away."""
+        self._check_inplace()
         k = self.sparse_dim()
         empty = wrap(_zeros((0, *self._size[k:]), self._own._value.dtype))
         self._hold(wrap(_zeros((k, 0), np.int64)), empty, True, False)
