@@ -179,6 +179,11 @@ def first_order(shape: Sequence[int], tensors: Sequence[Any]) -> Sequence[int] |
     return memory_order(tensors[0]) if tensors[0].dim() == len(shape) else None
 
 
+def suggested_format(tensor: Any) -> memory_format:
+    """The format that PyTorch takes a tensor to be in; it may have gaps."""
+    return _CHANNELS_LAST[tensor.dim()] if _suggests_channels_last(tensor) else contiguous_format
+
+
 def _suggests_channels_last(tensor: Any, new: int | None = None) -> bool:
     """Whether PyTorch takes a tensor for one in ``channels_last``; it may have gaps.
 

@@ -56,13 +56,17 @@ def set_child(module: Module, name: str, child: Module | None) -> None:
     tracing.bump_epoch()
 
 
+def may_be_buffer(value: Any) -> bool:
+    """Whether a value is a tensor, or an object of a class that stands for one, or None."""
+    return value is None or isinstance(value, Tensor) or hasattr(value, "__torch_function__")
+
+
 def set_buffer(module: Module, name: str, value: Any) -> None:
-    if value is not None and not isinstance(value, Tensor):
+    if not may_be_buffer(value):
         expected = "torch.nn.Buffer, torch.Tensor or None"
         raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' ({expected} expected)")
     if isinstance(value, Buffer):
         persistent = value.persistent
-        unfile(module, name, keep="_buffers")
     else:
         persistent = name not in module._non_persistent_buffers_set
     if persistent:  # a subclass may override register_buffer without this argument

@@ -165,7 +165,7 @@ class Module:
             KeyError: the name is empty or has a dot, or the module has another attribute of this name.
         """
         _filing.check_new_name(self, "buffer", name, "_buffers")
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if not _filing.may_be_buffer(tensor):
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )

@@ -16,7 +16,7 @@ from .._array.placed import like, sharding_of
 from .._array.symbolic import SymNumber
 from .._base import device as devices
 from .._base import dtypes, inside, meshes, strides
-from .._base.layout import contiguous_format, memory_order
+from .._base.layout import contiguous_format, memory_order, preserve_format, suggested_format
 from .._run.call import Op
 from .._run.opnode import edge_of
 from .._run.registry import Array, composite, op, ops
@@ -192,7 +192,8 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
     if out is not self and device is None and self._view is None and sharding_of(self._storage) is not None:
         out._storage.held = like(self._storage, out._storage.array())
-    if memory_format is not None and out is self and not out.is_contiguous(memory_format):
+    asked = memory_format is not None and memory_format is not preserve_format
+    if asked and out is self and suggested_format(out) is not memory_format:
         out = _to_dtype(out, out.dtype)
     if out is self:
         return _clone(out) if copy else out

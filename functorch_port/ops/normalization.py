@@ -22,11 +22,14 @@ def _check_per_channel(input: Any, **params: Any) -> None:
     for name, value in params.items():
         if value is not None and value.size != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {value.size}")
+    if not input.size:
+        return
     for value in params.values():
         if value is not None and value.dtype != input.dtype:
-            if input.dtype.itemsize < 4 and value.dtype == np.float32:
-                continue  # half precision data with float32 parameters
-            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+            if value.dtype != np.float32:
+                raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+            if input.dtype.itemsize >= 4:  # half precision data may have float32 parameters
+                raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
 
 
 def _per_channel(value: Any, ndim: int, dtype: Any) -> Any:

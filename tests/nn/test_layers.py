@@ -11,7 +11,7 @@ import torch
 from compare import same, sample, to_ours
 from nn_programs import same as same_program
 from nn_programs import tries
-from twins import plain
+from twins import plain, same_outcome
 
 import functorch_port as ft
 
@@ -529,3 +529,17 @@ def test_a_network_is_copied_with_its_layers():
     first = m(x)
     ft.manual_seed(0)
     assert first.tolist() == twin(x).tolist()
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("kinds", [("float64", "float32"), ("float32", "float64"), ("float16", "float32")])
+@pytest.mark.parametrize(("layer", "count"), [("BatchNorm2d", 0), ("BatchNorm2d", 2), ("InstanceNorm2d", 2)])
+def test_statistics_of_another_dtype(layer, count, kinds, affine, training):
+    def program(T):
+        given, kept = (getattr(T, kind) for kind in kinds)
+        norm = getattr(T.nn, layer)(3, affine=affine, track_running_stats=True, dtype=kept).train(training)
+        out = norm(T.ones(count, 3, 2, 2, dtype=given))
+        return plain(out), plain(norm.running_mean)
+
+    same_outcome(program)

@@ -12,7 +12,7 @@ from collections import OrderedDict
 import pytest
 import torch
 from nn_programs import net, same, tries
-from twins import plain
+from twins import plain, same_outcome
 
 import functorch_port as ft
 
@@ -125,6 +125,7 @@ def test_attribute_errors():
             lambda: setattr(m.first, "scale", 3),
             lambda: setattr(m, "w", nn.ReLU()),
             lambda: m.register_buffer("number", None),
+            lambda: setattr(m, "number", T.nn.Buffer(T.ones(1))),
             lambda: m.register_buffer("q", 3),
             lambda: m.register_buffer(3, None),
             lambda: m.register_buffer("a.b", None),
@@ -879,3 +880,19 @@ def test_a_class_of_parameters_with_arguments_of_its_own(T):
     assert net.p.label == "p" and list(net.parameters())[0] is net.p and net.p.requires_grad
     lazy = T.nn.UninitializedParameter(requires_grad=False, dtype=T.float64)
     assert not lazy.requires_grad and lazy.dtype == T.float64
+
+
+def test_a_buffer_may_be_an_object_that_stands_for_a_tensor():
+    class Stands:
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            raise NotImplementedError
+
+    def program(T):
+        m, first, second = T.nn.Module(), Stands(), Stands()
+        m.register_buffer("b", first)
+        kept = m.b is first
+        m.b = second
+        return kept, m.get_buffer("b") is second, list(m._buffers)
+
+    same_outcome(program)

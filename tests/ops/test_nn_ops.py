@@ -88,6 +88,8 @@ activations = [
     F("glu", X, 5),
     F("rrelu", EDGE),
     F("rrelu", X, 0.5, 0.1),
+    F("rrelu", X, math.inf, 0.1),
+    F("rrelu", X, 0.1, math.nan, True),
     *(
         F(n, X, inplace=True, _grad=False)
         for n in "relu relu6 leaky_relu elu selu celu silu mish hardtanh hardswish".split()

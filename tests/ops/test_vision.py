@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from compare import _fresh, case, check_case, check_second, resolve, same, sample, to_ours
+from twins import same_outcome
 
 import functorch_port as ft
 
@@ -116,6 +119,8 @@ resized = [
     F("interpolate", (IMG * 50 + 120).to(torch.uint8), (3, 12)),
     F("interpolate", IMG[:0], 3),
     F("interpolate", IMG, 3, 2),
+    F("interpolate", IMG, scale_factor=1e20, mode="bilinear"),
+    F("interpolate", IMG, scale_factor=math.nan),
     F("interpolate", IMG),
     F("interpolate", IMG, (1, 2, 3)),
     F("interpolate", IMG, (1.5, 2)),
@@ -309,3 +314,12 @@ def test_bytes_are_resized_in_whole_numbers(mode, antialias):
         theirs = torch.nn.functional.interpolate(torch.from_numpy(bytes_), **how)
         ours = ft.nn.functional.interpolate(ft.from_numpy(bytes_), **how)
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_a_grid_of_one_row_is_warned_of():
+    def program(T):
+        return [
+            T.nn.functional.affine_grid(T.eye(2, 3)[None], (1, 1, 1, 2), a).tolist() for a in (False, True)
+        ]
+
+    same_outcome(program)

@@ -131,6 +131,21 @@ def test_the_mean_of_an_image_keeps_its_format() -> None:
     assert mine == theirs
 
 
+@pytest.mark.parametrize("shape", [(8, 1, 3, 3), (2, 3, 1, 1), (1, 1, 1, 1), (2, 3, 4, 6)])
+def test_a_format_that_is_asked_for_shows_in_the_strides(shape: tuple[int, ...]) -> None:
+    def case(lib: Any) -> Any:
+        found = []
+        last = lib.zeros(shape).to(memory_format=lib.channels_last)
+        for x in (lib.zeros(shape), last, last[..., ::2], lib.zeros(shape).permute(3, 0, 2, 1)):
+            for format in (lib.channels_last, lib.contiguous_format, lib.preserve_format):
+                y = x.to(memory_format=format)
+                found.append((y is x, y.stride()))
+        return found
+
+    theirs, mine = _both(case)
+    assert mine == theirs
+
+
 def test_a_module_in_channels_last() -> None:
     """Its weights, its results, and so the masks of dropout; it trains as it did."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -184,6 +185,9 @@ def rrelu_(
 
 def rrelu_values(input: Tensor, lower: float, upper: float, training: bool, generator: Any = None) -> Tensor:
     """`rrelu` with slopes drawn from ``generator``."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:

@@ -155,6 +155,11 @@ def instance_norm(
     )
 
 
+def _statistics(running: Any, input: Tensor, weight: Tensor | None) -> Any:
+    """Running statistics in the dtype of the input; beside a weight, they must be of one that fits."""
+    return running if weight is not None else running.to(input.dtype)
+
+
 def instance_norm_values(
     input: Tensor,
     running_mean: Tensor | None,
@@ -171,13 +176,15 @@ def instance_norm_values(
             raise RuntimeError(
                 "Expected running_mean and running_var to be defined when use_input_stats is false"
             )
-        return _evaluate(input, running_mean, running_var, weight, bias, eps)
+        mean, var = _statistics(running_mean, input, weight), _statistics(running_var, input, weight)
+        return _evaluate(input, mean, var, weight, bias, eps)
     if running_mean is None or running_var is None:
         return _instance_norm(input, weight, bias, eps)
-    out, mean, var = _instance_norm_tracked(input, weight, bias, running_mean, running_var, momentum, eps)
+    mean, var = _statistics(running_mean, input, weight), _statistics(running_var, input, weight)
+    out, mean, var = _instance_norm_tracked(input, weight, bias, mean, var, momentum, eps)
     with no_grad():  # they have no history, inside a transform either
-        running_mean._set_value(mean._peek())
-        running_var._set_value(var._peek())
+        running_mean._set_value(mean.to(running_mean.dtype)._peek())
+        running_var._set_value(var.to(running_var.dtype)._peek())
     return out
 
 

@@ -78,6 +78,8 @@ def _wanted(input: Tensor, size: Any, scale_factor: Any) -> tuple[tuple[int, ...
         scales = tuple(float(s) for s in scale_factor)
     else:
         scales = (float(scale_factor),) * dim
+    if not all(abs(s * n) < 1 << 63 for s, n in zip(scales, input.shape[2:], strict=True)):
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
     return output_sizes(tuple(input.shape[2:]), scales), scales
 
 
@@ -288,6 +290,12 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if theta.dim() != 3 or theta.shape[-2:] != (n, n + 1):
         raise ValueError(
             f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {size}. Got {theta.shape}."
+        )
+    if aligned and min(size[-n:]) == 1:
+        warnings.warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. "
+            "This is not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            stacklevel=2,
         )
     if min(size[-n:]) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
