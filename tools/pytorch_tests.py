@@ -76,7 +76,7 @@ def page(results: dict[str, Any], causes: list[dict[str, str]]) -> str:
     for name, of in results.items():
         passed = of["ran"] - len(of["failed"])
         share = f"{100 * passed / of['ran']:.1f} %" if of["ran"] else ""
-        text += f"| `{name}` | {of['on PyTorch']} | {of['ran']} | {passed} | {share} |\n"
+        text += f"| `{_path(name)}` | {of['on PyTorch']} | {of['ran']} | {passed} | {share} |\n"
     left = [
         (f"{name}::{test}", error) for name, of in results.items() for test, error in of["failed"].items()
     ]
@@ -95,7 +95,13 @@ def page(results: dict[str, Any], causes: list[dict[str, str]]) -> str:
 
 def _counts(found: list[tuple[str, str]]) -> str:
     files = [test.partition("::")[0] for test, _ in found]
-    return ", ".join(f"{files.count(name)} of `{name}`" for name in dict.fromkeys(files))
+    return ", ".join(f"{files.count(name)} of `{_path(name)}`" for name in dict.fromkeys(files))
+
+
+def _path(name: str) -> str:
+    """Where a file is among PyTorch's tests: ``nn/test_pooling`` for ``nn_pooling``."""
+    folder, _, rest = name.partition("_")
+    return f"{folder}/test_{rest}" if folder in ("autograd", "functorch", "nn", "optim") else name
 
 
 def main(arguments: list[str] | None = None) -> None:
