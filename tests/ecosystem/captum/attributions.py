@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import torch
 from captum.attr import (
     DeepLift,
@@ -45,6 +46,7 @@ kept("conductance", LayerConductance(net, net[3]).attribute(x, target=2, n_steps
 kept("cam", LayerGradCam(net, net[0]).attribute(x, target=2))
 kept("neuron", NeuronGradient(net, net[3]).attribute(x, neuron_selector=1))
 torch.manual_seed(1)
+np.random.seed(1)  # of which `GradientShap` draws
 kept("shap", GradientShap(net).attribute(x, torch.cat([base, base + 0.1]), target=1, n_samples=4, stdevs=0.1))
 kept("noisy", NoiseTunnel(Saliency(net)).attribute(x, nt_samples=3, stdevs=0.2, target=1))
 small = torch.nn.Linear(4, 2)
