@@ -11,6 +11,7 @@ from ._run.bind import function
 from ._run.legacy import CLASSES as _OLD
 from ._run.sparse import making as _making
 from ._run.sparse.operations import added as _added
+from ._run.sparse.operations import in_layout as _in_layout
 from ._run.sparse.operations import masked_mm as _masked_mm
 from ._run.sparse.operations import sum_over as _sum_over
 from ._run.sparse.tensor import SparseTensor as _SparseTensor
@@ -45,7 +46,9 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """
     if mat2.dim() < 2:
         raise IndexError(f"Dimension out of range (expected to be in range of [-1, 0], but got {mat2.dim()})")
-    return (_masked_mm if mat1.is_sparse or mat2.is_sparse else _dense_mm)(mat1, mat2)
+    if isinstance(mat1, _SparseTensor) or isinstance(mat2, _SparseTensor):
+        return _in_layout("mm", _masked_mm, (mat1, mat2), {})  # type: ignore[no-any-return]
+    return _dense_mm(mat1, mat2)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor:

@@ -37,7 +37,7 @@ class SparseOperand(NotImplementedError):
 
 
 class layout:
-    """The kind of a tensor's storage: `strided`, or `sparse_coo`."""
+    """The kind of a tensor's storage: `strided`, `sparse_coo`, `sparse_csr` or `sparse_csc`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

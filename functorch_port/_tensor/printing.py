@@ -310,7 +310,13 @@ def sparse_repr(tensor: Any) -> str:
     """``repr`` of a sparse tensor: its indices and values, and what it is."""
     indent = len("tensor(")
     lines = []
-    for name, part in (("indices", tensor._indices()), ("values", tensor._values())):
+    is_coo = tensor.is_sparse
+    if is_coo:
+        parts = {"indices": tensor._indices(), "values": tensor._values()}
+    else:
+        names = ("crow_indices", "col_indices") if tensor.is_sparse_csr else ("ccol_indices", "row_indices")
+        parts = {name: getattr(tensor, name)() for name in (*names, "values")}
+    for name, part in parts.items():
         array = np.asarray(part.detach()._value)
         text = f"{name}=tensor("
         text += contents_text(array, indent + len(text))
@@ -321,12 +327,16 @@ def sparse_repr(tensor: Any) -> str:
         suffixes.insert(0, f"device='{tensor.device}'")
     if kind not in (default, dtypes.get_default_complex_dtype(), dtypes.int64, dtypes.bool_):
         suffixes.append(f"dtype={kind}")
-    suffixes.append("layout=torch.sparse_coo")
+    suffixes.append(f"layout={tensor.layout}")
     if not tensor.is_leaf:
-        suffixes.append("grad_fn=<SparseCooTensorWithDimsAndTensorsBackward0>")
+        node = "SparseCooTensorWithDimsAndTensorsBackward0" if is_coo else tensor.grad_fn.name()
+        suffixes.append(f"grad_fn=<{node}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
-    text = "tensor(" + (",\n" + " " * indent).join(lines) + ",\n" + " " * indent
+    text = "tensor(" + (",\n" + " " * indent).join(lines)
+    if not is_coo:
+        return with_suffixes(text, suffixes, indent)
+    text += ",\n" + " " * indent
     return with_suffixes(text + suffixes[0], suffixes[1:], indent)
 
 

@@ -449,6 +449,7 @@ class Tensor:
     def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Generator | None = None) -> Self:
         """Fill with Cauchy numbers of this ``median`` (0) and scale ``sigma`` (1)."""
 
+    def ccol_indices(self) -> Any: ...
     def cdouble(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.complex128``."""
 
@@ -510,6 +511,7 @@ class Tensor:
         """A copy with its own Storage; the memory is copied only when one of the two is written."""
 
     def coalesce(self) -> Any: ...
+    def col_indices(self) -> Any: ...
     def conj(self) -> Tensor:
         """The complex conjugate, as a view; a real tensor is returned itself."""
 
@@ -568,6 +570,7 @@ class Tensor:
         """The cross product along a dimension of size 3 (default: the first one)."""
     @overload
     def cross(self, other: Tensor, *, axis: _int | None) -> Tensor: ...
+    def crow_indices(self) -> Any: ...
     def cuda(
         self, device: _Device = None, non_blocking: _bool = False, memory_format: _memory_format | None = None
     ) -> Tensor:
@@ -1783,6 +1786,7 @@ class Tensor:
     def round_(self, *, decimals: _int = 0) -> Self:
         """In-place version of `round`."""
 
+    def row_indices(self) -> Any: ...
     def rsqrt(self) -> Tensor:
         """``1 / sqrt(input)``."""
 
@@ -2130,8 +2134,12 @@ class Tensor:
     def to_sparse_bsc(self, *args: Any, **kwargs: Any) -> Any: ...
     def to_sparse_bsr(self, *args: Any, **kwargs: Any) -> Any: ...
     def to_sparse_coo(self) -> Any: ...
-    def to_sparse_csc(self, *args: Any, **kwargs: Any) -> Any: ...
-    def to_sparse_csr(self, *args: Any, **kwargs: Any) -> Any: ...
+    def to_sparse_csc(self, dense_dim: _int | None = None) -> Any:
+        """The matrix in layout ``torch.sparse_csc``; itself if it is."""
+
+    def to_sparse_csr(self, dense_dim: _int | None = None) -> Any:
+        """The matrix in layout ``torch.sparse_csr``; itself if it is."""
+
     def tolist(self) -> Any:
         """The value as nested lists of Python numbers (a number for a 0-dim tensor)."""
 

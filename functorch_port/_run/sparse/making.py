@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..._base import dtypes
-from ..._base.layout import sparse_coo
+from ..._base.layout import layout as Layout
+from ..._base.layout import sparse_coo, sparse_csc, sparse_csr
 from ..._tensor import creation
 from ..._tensor.tensor import Tensor, wrap
 from .. import bind
+from ..packing import with_history
+from .compressed import _expected, compressed
 from .operations import _sparse_mask
-from .tensor import SparseTensor, _device, _zeros, linear_index
+from .tensor import Picked, SparseTensor, _device, _zeros, linear_index
 
 #: whether `sparse_coo_tensor` checks ``is_coalesced`` where it is not told (indices are checked in any case)
 check_invariants_by_default = False
@@ -127,8 +130,13 @@ def _to_sparse(
     dense_dim: Any = None,
 ) -> SparseTensor:
     """The sparse tensor of the elements that are not zero; with ``sparse_dim``, of the slices that are not."""
-    if layout not in (None, sparse_coo) or blocksize is not None or dense_dim is not None:
-        raise NotImplementedError("to_sparse() makes layout torch.sparse_coo only")
+    if blocksize is not None or dense_dim is not None:
+        raise NotImplementedError(
+            "to_sparse(blocksize=, dense_dim=): there are no sparse layouts of blocks, and compressed ones have no "
+            "dense dimensions: use to_sparse(), to_sparse_csr() or to_sparse_csc()"
+        )
+    if layout not in (None, sparse_coo):
+        return compressed(self.to_sparse(), layout)  # type: ignore[attr-defined,no-any-return]
     k = self.dim() if sparse_dim is None else sparse_dim
     if not 0 <= k <= self.dim():
         raise RuntimeError(
@@ -143,7 +151,12 @@ def _to_sparse(
     places = np.nonzero(filled)
     ids = np.stack(places)
     vals = self[tuple(map(_device, places))] if self.requires_grad else _device(host[places])  # type: ignore[index]
-    return SparseTensor._make(_device(ids.astype(np.int64)), vals, self.shape, coalesced=True)
+    if not vals.requires_grad:
+        return SparseTensor._make(_device(ids.astype(np.int64)), vals, self.shape, coalesced=True)
+    picked = with_history(vals, (Picked(vals), 0))
+    made = SparseTensor._make(_device(ids.astype(np.int64)), picked, self.shape, coalesced=True)
+    made._dense = self
+    return made
 
 
 def _strided(name: str) -> Callable[..., Any]:
@@ -160,6 +173,31 @@ for _name in ("coalesce", "is_coalesced", "indices", "values"):
     setattr(Tensor, _name, _strided(_name))
 Tensor.to_sparse = _to_sparse  # type: ignore[attr-defined]
 Tensor.to_sparse_coo = lambda self: self.to_sparse()  # type: ignore[attr-defined]
+
+
+def _to_compressed(kind: Layout) -> Callable[..., Any]:
+    def method(self: Tensor, dense_dim: int | None = None) -> Any:
+        if dense_dim:
+            raise NotImplementedError(f"layout {kind} has no dense dimensions here")
+        return self.to_sparse(layout=kind)  # type: ignore[attr-defined]
+
+    method.__name__ = method.__qualname__ = f"to_{kind._name}"
+    method.__doc__ = f"The matrix in layout ``{kind}``; itself if it is."
+    return method
+
+
+def _not_compressed(name: str) -> Callable[..., Any]:
+    def method(self: Tensor) -> Any:
+        raise _expected(name, "Sparse" if self.is_sparse else "Strided")
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _kind in (sparse_csr, sparse_csc):
+    setattr(Tensor, f"to_{_kind._name}", _to_compressed(_kind))
+for _name in ("crow_indices", "col_indices", "ccol_indices", "row_indices"):
+    setattr(Tensor, _name, _not_compressed(_name))
 Tensor.sparse_mask = _sparse_mask  # type: ignore[attr-defined]
 Tensor.to_dense = lambda self, dtype=None, *, masked_grad=None: self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
 Tensor.sparse_dim = lambda self: 0  # type: ignore[attr-defined]
@@ -171,22 +209,19 @@ def refused(name: str) -> Callable[..., Any]:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{name}: of the sparse layouts there is torch.sparse_coo only, with sums, products and what "
-            "SparseTensor's documentation names: use torch.sparse_coo_tensor or .to_dense()"
+            f"{name}: of the sparse layouts there are torch.sparse_coo, torch.sparse_csr and torch.sparse_csc, with "
+            "sums, products and what SparseTensor's documentation names: use these, or .to_dense()"
         )
 
     function.__name__ = function.__qualname__ = name
     return function
 
 
-sparse_csr_tensor = refused("sparse_csr_tensor")
-sparse_csc_tensor = refused("sparse_csc_tensor")
 sparse_bsr_tensor = refused("sparse_bsr_tensor")
 sparse_bsc_tensor = refused("sparse_bsc_tensor")
-sparse_compressed_tensor = refused("sparse_compressed_tensor")
 smm = refused("smm")
 hspmm = refused("hspmm")
 sspaddmm = refused("sspaddmm")
-for _name in ("to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc", "sparse_resize_"):
+for _name in ("to_sparse_bsr", "to_sparse_bsc", "sparse_resize_"):
     setattr(Tensor, _name, refused(_name))
 bind.publish_methods()

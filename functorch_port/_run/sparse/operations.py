@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._base.layout import sparse_csc, sparse_csr
 from ..._base.tuning import tuning
 from ..._tensor.tensor import Tensor, wrap
+from .compressed import CompressedTensor, compressed
 from .tensor import SparseTensor, _device, _plan, _run, _scattered, linear_index
 
 ADD_DENSE = "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
@@ -55,7 +57,33 @@ def run(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
             f"Could not run 'aten::{name.lstrip('_')}' with arguments from the 'SparseCPU' backend. There is no "
             "version of it for sparse tensors here: use .to_dense()"
         )
-    return known(*args, **kwargs)
+    return in_layout(name, known, args, kwargs)
+
+
+def in_layout(name: str, known: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What the sparse version of an operation gives, in the layout of the first compressed argument."""
+    layouts = [a.layout for a in args if isinstance(a, CompressedTensor)]
+    if not layouts:
+        return known(*args, **kwargs)
+    given = [a.to_sparse() if isinstance(a, CompressedTensor) else a for a in args]
+    if name == "add" and isinstance(given[1], Tensor) and not _is_sparse(given[1]):  # which COO refuses
+        return given[1].mul(kwargs.get("alpha", 1)) + given[0]  # type: ignore[attr-defined]
+    result = known(*given, **kwargs)
+    if not _is_sparse(result):
+        return result
+    turns = name == "t" or (name in ("transpose", "permute") and _turns(args[1:], kwargs))
+    return compressed(result, _TURNED[layouts[0]] if turns else layouts[0])
+
+
+_TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr}
+
+
+def _turns(dims: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a permutation, or a transposition, of a matrix exchanges its dimensions."""
+    given = [*dims, *kwargs.values()]
+    order = given[0] if len(given) == 1 else given
+    first, second = (d % 2 for d in order)
+    return bool(first if "dims" in kwargs or len(given) == 1 else first != second)
 
 
 def _operation(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -144,7 +172,9 @@ def _mul(input: Any, other: Any) -> Tensor:
     if not _is_sparse(input):
         input, other = other, input
     if not isinstance(other, Tensor) or (other.dim() == 0 and not other.is_sparse):
-        return input._with(input._vals * other)
+        made = input._with(input._vals * other)
+        made._dense = None if input._dense is None else input._dense * other
+        return made  # type: ignore[no-any-return]
     if other.shape != input.shape:
         raise NotImplementedError("a sparse tensor times one of another shape: use .to_dense()")
     return input._with(input._trim()._vals * _sparse_mask(other.to_dense(), input)._vals)  # type: ignore[attr-defined]
@@ -168,6 +198,11 @@ def _neg(input: Any) -> Tensor:
 @_operation("abs", "absolute")
 def _abs(input: Any) -> Tensor:
     return (a := input.coalesce())._with(a._vals.abs())
+
+
+@_operation("relu")
+def _relu(input: Any) -> Tensor:
+    return (a := input.coalesce())._with(a._vals.relu())
 
 
 @_operation("sqrt")
@@ -248,7 +283,9 @@ def _permute(input: Any, *dims: Any) -> Tensor:
         raise NotImplementedError("transposing dense dimensions of a sparse tensor: use .to_dense()")
     ids = _device(np.asarray(input._indices()._value)[order[:k]])
     same = order == list(range(input.dim())) and input._coalesced
-    return SparseTensor._make(ids, input._trim()._vals, [input._size[d] for d in order], same)
+    made = SparseTensor._make(ids, input._trim()._vals, [input._size[d] for d in order], same)
+    made._dense = None if input._dense is None else input._dense.permute(order)
+    return made
 
 
 @_operation("copy")
@@ -326,7 +363,7 @@ def _sparse_mask(self: Tensor, mask: Tensor) -> SparseTensor:
     """The elements at the places of the sparse tensor ``mask``."""
     if not isinstance(mask, SparseTensor):
         raise NotImplementedError("sparse_mask() takes a sparse mask")
-    k = mask.sparse_dim()
-    at = _device(linear_index(np.asarray(mask._indices()._value), mask._size))
+    k = mask._trim().sparse_dim()
+    at = _device(linear_index(np.asarray(mask._ids._value), mask._size))
     flat = self.reshape(math.prod(self.shape[:k]), *self.shape[k:])  # type: ignore[attr-defined]
-    return SparseTensor._make(mask._ids, flat[at], mask._size, mask._coalesced)
+    return mask._with(flat[at])

@@ -74,6 +74,20 @@ class Elements(Node):
     apply_recorded = apply
 
 
+class Picked(Node):
+    """The history of the entries of a dense tensor, which is to get the gradient of all its elements."""
+
+    __slots__ = ()
+
+    def __init__(self, values: Tensor) -> None:
+        super().__init__(((values.grad_fn, values._output_nr),))
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        return grads
+
+    apply_recorded = apply
+
+
 class SparseTensor(Tensor):
     """A tensor of layout `torch.sparse_coo`; made by `sparse_coo_tensor`, `Tensor.to_sparse` and sparse embeddings.
 
@@ -91,6 +105,8 @@ class SparseTensor(Tensor):
     _size: tuple[int, ...]
     _coalesced: bool
     _loose: bool
+    #: the dense tensor with a history that it was made of
+    _dense: Tensor | None
 
     @classmethod
     def _make(
@@ -109,6 +125,7 @@ class SparseTensor(Tensor):
 
     def _hold(self, ids: Tensor, vals: Tensor, coalesced: bool, loose: bool) -> None:
         self._ids, self._own, self._coalesced, self._loose = ids, vals, coalesced, loose
+        self._dense = None
 
     @property
     def _vals(self) -> Tensor:
@@ -178,7 +195,9 @@ class SparseTensor(Tensor):
             return self
         ids, linear = self._host_indices()
         _, first, inverse = np.unique(linear, return_index=True, return_inverse=True)
-        return self._gathered(ids[:, first], len(first), [(self._vals, inverse)], True)
+        made = self._gathered(ids[:, first], len(first), [(self._vals, inverse)], True)
+        made._dense = self._dense
+        return made
 
     def _host_indices(self) -> tuple[np.ndarray, np.ndarray]:
         """The indices as a numpy array, and as positions in the flattened sparse dimensions."""
@@ -220,22 +239,30 @@ class SparseTensor(Tensor):
         """The dense tensor with the same elements; differentiable with respect to the values.
 
         Args:
-            masked_grad: with False, a leaf gets the gradient of all its elements, which is dense.
+            masked_grad: with False, a leaf, or the dense tensor that this was made of, gets the gradient of all its
+                elements, which is dense.
         """
         if dtype is not None:
             raise RuntimeError("dtype argument is not supported by sparse_to_dense")
         if masked_grad is False and self._is_from_leaf():
             if self.is_leaf:
                 return with_history(self.detach().to_dense(), (Elements(self), 0))
+            if self._dense is not None:
+                return self._dense.view_as(self._dense)  # type: ignore[attr-defined,no-any-return]
             raise NotImplementedError(
-                "the gradient of all elements of what was computed from a sparse leaf: only that of its entries is "
-                "known. Use to_dense() or the functions of torch.sparse, or compute with "
-                "leaf.to_dense(masked_grad=False)"
+                "the gradient of all elements of what was computed from a sparse leaf, or from to_sparse(): only that "
+                "of its entries is known. Use to_dense() or the functions of torch.sparse, or compute with "
+                "leaf.to_dense(masked_grad=False), or with the dense tensor"
             )
         return _run(_dense_plan(self._size), [self._vals, self._ids])
 
-    def to_sparse(self, *args: Any, **kwargs: Any) -> SparseTensor:
-        return self
+    def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None, **kwargs: Any) -> SparseTensor:
+        """The same elements in another layout; itself in its own."""
+        if layout in (None, sparse_coo):
+            return self
+        from .compressed import compressed  # it is made of this class
+
+        return compressed(self, layout)  # type: ignore[no-any-return]
 
     # ------------------------------------------------------- as other tensors
 
@@ -339,14 +366,16 @@ class SparseTensor(Tensor):
         return self._own._output_nr
 
     def _is_from_leaf(self) -> bool:
-        """Whether a sparse leaf gets a gradient from this tensor."""
+        """Whether a sparse leaf, or a dense tensor by its entries, gets a gradient from this tensor."""
         if self.is_leaf:
             return self._requires_grad
+        if self._dense is not None:
+            return True
         seen: set[Node] = set()
         stack = [self._own.grad_fn]
         while stack:
             node = stack.pop()
-            if type(node) is Entries:
+            if type(node) is Entries or type(node) is Picked:
                 return True
             if node is not None and node not in seen:
                 seen.add(node)

@@ -1,0 +1,171 @@
+"""Layouts `sparse_csr` and `sparse_csc`, and gradients through `to_sparse`, beside PyTorch's."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import functorch_port as ft
+
+A = [[0.0, 1, 0, 2], [0, 0, 0, 0], [3, 0, 0, 4]]
+CSR = "[0,2,2,4],[1,3,0,3],[1.,2,3,4]"
+
+PROGRAMS = """
+c
+a.double().to_sparse_csr()
+a.to_sparse_csc()
+T.sparse_csr_tensor([0,0],T.tensor([],dtype=T.int64),[],size=(1,3))
+T.sparse_csr_tensor(i32([0,2,2,4]),i32([1,3,0,3]),T.tensor([1.,2,3,4]),(3,4)).crow_indices().dtype
+T.sparse_csr_tensor([0,2,2,4],[1,3,0,4],[1.,2,3,4],(3,4))
+T.sparse_csr_tensor([0,2,2,3],[1,3,0,3],[1.,2,3,4],(3,4))
+T.sparse_csr_tensor([1,2,2,4],[1,3,0,3],[1.,2,3,4],(3,4))
+T.sparse_csr_tensor([0,2,2,4],[3,1,0,3],[1.,2,3,4],(3,4))
+T.sparse_csr_tensor([0,3,2,4],[1,3,0,3],[1.,2,3,4],(3,4))
+T.sparse_csr_tensor([0,2,2,4],[1,3,0,3],[1.,2,3],(3,4))
+T.sparse_csr_tensor([0,2,4],[1,3,0,3],[1.,2,3,4],(3,4))
+T.sparse_csr_tensor([0,2,2,4],[1,-3,0,3],[1.,2,3,4],(3,4))
+T.sparse_csr_tensor([0,2,2,4],[1,1,0,3],[1.,2,3,4],(3,4))
+T.sparse_csr_tensor([0,2,2,4],[1,3,0,3],[1.,2,3,4],(3,))
+T.sparse_csr_tensor([0.,2,2,4],[1,3,0,3],[1.,2,3,4],(3,4))
+T.sparse_csr_tensor(T.tensor([0,2,2,4]),i32([1,3,0,3]),[1.,2,3,4],(3,4))
+T.sparse_csc_tensor([0,1,2,2,4],[2,0,0,5],[3.,1,2,4],(3,4))
+T.sparse_csr_tensor([0,2,2,4],[1,3,0,3],[1.,2,3,4]).shape
+T.sparse_csr_tensor([0,2,2,4],[1,3,0,3],[1.,2,3,4],(3,4),dtype=T.float64).dtype
+T.sparse_compressed_tensor([0,2,2,4],[1,3,0,3],[1.,2,3,4],(3,4),layout=T.sparse_csr).layout
+T.sparse_csc_tensor([0,1,2,2,4],[2,0,0,2],[3.,1,2,4],(3,4)).to_dense()
+[c.crow_indices(), c.col_indices(), c.values(), c.to_sparse_csc().ccol_indices(), c.to_sparse_csc().row_indices()]
+[c.to_sparse_csr() is c, c.to_sparse(layout=T.sparse_csr) is c, c.to_sparse(2).layout, c.to_sparse().is_coalesced()]
+[a.to_sparse(layout=T.sparse_csr).layout, a.to_sparse().to_sparse_csr().layout, c.to_sparse_csc().to_dense()]
+c.to_sparse_csc().crow_indices()
+c.row_indices()
+a.crow_indices()
+a.to_sparse().crow_indices()
+[c.t().layout, c.transpose(0,1).layout, c.transpose(-1,-1).layout, c.t().to_dense(), c.to_sparse_csc().t().layout]
+[c@T.ones(4,2), c@T.ones(4), c.mv(T.ones(4)), T.mm(c,T.ones(4,2)), c.t()@T.ones(3,2), T.ones(2,3)@c]
+[T.sparse.mm(c,T.ones(4,2)), T.addmm(T.ones(3,2),c,T.ones(4,2),alpha=2), c.to_sparse_csc()@T.ones(4,2)]
+[(c@c.t()).to_dense(), (c@c.t()).layout]
+[c+c, c+a, a+c, c*2, 3*c, c*c, c*a, (a*c).layout, -c, c.abs(), c.relu(), c.sqrt(), c.sum()]
+T.add(c, a, alpha=3)
+c.stride()
+c.is_contiguous()
+c.coalesce()
+c.indices()
+c.is_coalesced()
+c.numpy()
+c.data_ptr()
+[c.is_sparse_csr, c.is_sparse, c.to_sparse_csc().is_sparse_csr, c.layout == T.sparse_csr, len(c), c.dim(), c._nnz()]
+[c.clone().mul_(2), c.clone().zero_(), c.double().values().dtype, c.to(T.float64).layout, c.detach().layout]
+[a.sparse_mask(c), (a+1).sparse_mask(c.to_sparse_csc()).values()]
+"""
+
+
+def _shown(library: Any, code: str) -> Any:
+    a = library.tensor(A)
+    names = {
+        "T": library, "a": a, "c": a.to_sparse_csr(),
+        "i32": lambda x: library.tensor(x, dtype=library.int32),
+    }  # fmt: skip
+    try:
+        return str(eval(code, names))
+    except Exception as error:
+        return type(error).__name__, str(error).split("\n")[0]
+
+
+@pytest.fixture(autouse=True)
+def checked():
+    with warnings.catch_warnings(), torch.sparse.check_sparse_tensor_invariants():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("code", PROGRAMS.strip().split("\n"))
+def test_values_and_errors_are_pytorchs(code: str) -> None:
+    assert _shown(ft, code) == _shown(torch, code)
+
+
+GRADIENTS = """
+(s@w).pow(2).sum()
+(w.t()@s.t()).pow(2).sum()
+s.to_dense().square().sum()
+(s*2).sum()
+(s*2@w).pow(2).sum()
+(T.ones(3,4)+s).pow(2).sum()
+s.sum()
+T.addmm(T.ones(3,2),s,w).pow(2).sum()
+(s@T.ones(4)).pow(2).sum()
+(s.t()@T.ones(3,2)).pow(2).sum()
+"""
+
+
+@pytest.mark.parametrize("kind", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+@pytest.mark.parametrize("code", GRADIENTS.strip().split("\n"))
+def test_a_dense_tensor_gets_the_gradient_of_all_its_elements(code: str, kind: str) -> None:
+    """Not of those alone that are entries."""
+    found = []
+    for T in (torch, ft):
+        d, w = T.tensor(A, requires_grad=True), T.arange(8.0).reshape(4, 2).requires_grad_()
+        eval(code, {"T": T, "s": getattr(d, kind)(), "w": w}).backward()
+        found.append((d.grad.tolist(), None if w.grad is None else w.grad.tolist()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", ["to_sparse", "to_sparse_csr"])
+def test_products_of_torch_sparse_have_the_gradient_of_entries(kind: str) -> None:
+    found = []
+    for T in (torch, ft):
+        d, w = T.tensor(A, requires_grad=True), T.arange(8.0).reshape(4, 2).requires_grad_()
+        T.sparse.mm(getattr(d, kind)(), w).pow(2).sum().backward()
+        found.append((d.grad.tolist(), w.grad.tolist()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("code", ["s.abs().sum()", "s.sqrt() @ w", "T.ones(3, 4) + s.abs()"])
+def test_gradients_that_are_known_in_part_are_refused(code: str) -> None:
+    d, w = ft.tensor(A, requires_grad=True), ft.ones(4, 2)
+    with pytest.raises(NotImplementedError, match="only that of its entries is known"):
+        eval(code, {"T": ft, "s": d.to_sparse(), "w": w})
+
+
+def test_values_with_a_history() -> None:
+    found = []
+    for T in (torch, ft):
+        values = T.tensor([1.0, 2, 3, 4], requires_grad=True)
+        c = T.sparse_csr_tensor(T.tensor([0, 2, 2, 4]), T.tensor([1, 3, 0, 3]), values, (3, 4))
+        w = T.ones(4, 2, requires_grad=True)
+        (c @ w).pow(2).sum().backward()
+        found.append((values.grad.tolist(), w.grad.tolist(), c.requires_grad, c.is_leaf))
+    assert found[0] == found[1]
+
+
+def test_copies() -> None:
+    c = ft.tensor(A).to_sparse_csc()
+    for twin in (copy.deepcopy(c), copy.copy(c), pickle.loads(pickle.dumps(c))):
+        assert twin.layout is ft.sparse_csc and twin is not c and str(twin) == str(c)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda c: c.requires_grad_(),
+        lambda c: ft.ones(2, 2, 2).to_sparse_csr(),
+        lambda c: ft.sparse_csr_tensor([0, 1], [0], [[1.0]], (1, 1)),
+        lambda c: ft.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), requires_grad=True),
+        lambda c: ft.sparse_compressed_tensor([0, 1], [0], [1.0], (1, 1), layout=ft.sparse_bsr),
+        lambda c: c.to_sparse_bsr((1, 1)),
+        lambda c: c.exp(),
+        lambda c: c.view(-1),
+        lambda c: c[0],
+        lambda c: ft.cat([c, c]),
+        lambda c: ft.save(c, io.BytesIO()),
+        lambda c: ft.compile(lambda: ft.ones(3, 4) * c.exp())(),
+    ],
+)
+def test_the_rest_is_refused(program: Any) -> None:
+    with pytest.raises(NotImplementedError):
+        program(ft.tensor(A).to_sparse_csr())
