@@ -345,7 +345,8 @@ def _sparse_coo_tensor(*args: Any, **kwargs: Any) -> Tensor:
 
 functions["sparse_coo_tensor"] = _sparse_coo_tensor
 for _name in (
-    "ccol_indices", "coalesce", "col_indices", "crow_indices", "dense_dim", "indices", "row_indices", "is_coalesced", "sparse_dim", "sparse_mask", "sparse_resize_", "to_dense",
-    "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values",
+    "ccol_indices", "coalesce", "col_indices", "crow_indices", "dense_dim", "indices", "is_coalesced", "row_indices",
+    "sparse_dim", "sparse_mask", "sparse_resize_", "to_dense", "to_sparse", "to_sparse_bsc", "to_sparse_bsr",
+    "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values",
 ):  # fmt: skip
     setattr(Tensor, _name, _of_sparse(_name))

@@ -172,6 +172,14 @@ def _strided(name: str) -> Callable[..., Any]:
 for _name in ("coalesce", "is_coalesced", "indices", "values"):
     setattr(Tensor, _name, _strided(_name))
 Tensor.to_sparse = _to_sparse  # type: ignore[attr-defined]
+
+
+def _of_coo(self: SparseTensor, sparse_dim: Any = None, *, layout: Any = None, **kwargs: Any) -> SparseTensor:
+    """The same elements in another layout; itself in its own."""
+    return self if layout in (None, sparse_coo) else compressed(self, layout)
+
+
+SparseTensor.to_sparse = _of_coo  # type: ignore[method-assign]
 Tensor.to_sparse_coo = lambda self: self.to_sparse()  # type: ignore[attr-defined]
 
 

@@ -256,14 +256,6 @@ class SparseTensor(Tensor):
             )
         return _run(_dense_plan(self._size), [self._vals, self._ids])
 
-    def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None, **kwargs: Any) -> SparseTensor:
-        """The same elements in another layout; itself in its own."""
-        if layout in (None, sparse_coo):
-            return self
-        from .compressed import compressed  # it is made of this class
-
-        return compressed(self, layout)  # type: ignore[no-any-return]
-
     # ------------------------------------------------------- as other tensors
 
     @property
