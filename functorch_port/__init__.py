@@ -66,6 +66,7 @@ for _table in (
 _SUBMODULES = [
     "_C",
     "__config__",
+    "__future__",
     "_custom_ops",
     "_dynamo",
     "_functorch",

@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _C as _C
 from . import __config__ as __config__
+from . import __future__ as __future__
 from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
 from . import _functorch as _functorch

@@ -12,7 +12,9 @@ from .._base.device import as_device
 from .._base.device import device as Device
 from .._base.dtypes import dtype as DType
 from .._tensor.grad_mode import no_grad
+from .._tensor.swapping import swap_tensors
 from .._tensor.tensor import Tensor
+from .parameter import Parameter
 
 if TYPE_CHECKING:
     from ._module import Module
@@ -126,18 +128,50 @@ def ntuple(value: Any, n: int) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,) * n
 
 
+class Ways:
+    """How a conversion replaces parameters (`torch.__future__`): by default their ``.data``."""
+
+    overwrite = swap = False
+
+
+ways = Ways()
+
+
+def _swap(name: str, param: Any, found: Tensor, new_grad: Tensor | None) -> None:
+    """Have a parameter and its gradient become the converted ones, and stay the objects that they are."""
+    grad, param.grad = param.grad, None
+    what = name
+    try:
+        swap_tensors(param, Parameter(found, param.requires_grad))
+        if new_grad is not None:
+            what = f"{name}.grad"
+            swap_tensors(grad, new_grad.requires_grad_(grad.requires_grad))
+    except Exception as error:
+        raise RuntimeError(f"_apply(): Couldn't swap {what}") from error
+    finally:
+        param.grad = grad
+
+
 def apply_to_tensors(module: Module, fn: Callable[[Tensor], Tensor], recurse: bool) -> None:
     """`Module._apply`."""
     if recurse:
         for child in module.children():
             child._apply(fn)
-    for param in module._parameters.values():
+    for name, param in module._parameters.items():
         if param is None:
             continue
         with no_grad():
-            param.data = fn(param)
-            if param.grad is not None:
-                param.grad.data = fn(param.grad)
+            grad = param.grad
+            found, new_grad = fn(param), None if grad is None else fn(grad)
+            if ways.swap:
+                _swap(f"{type(module).__name__}.{name}", param, found, new_grad)
+            elif ways.overwrite:
+                module._parameters[name] = new = Parameter(found, param.requires_grad)
+                new.grad = None if new_grad is None else new_grad.requires_grad_(grad.requires_grad)
+            else:
+                param.data = found
+                if grad is not None:
+                    grad.data = new_grad
     for name, buffer in module._buffers.items():
         if buffer is not None:
             module._buffers[name] = fn(buffer)

@@ -896,3 +896,30 @@ def test_a_buffer_may_be_an_object_that_stands_for_a_tensor():
         return kept, m.get_buffer("b") is second, list(m._buffers)
 
     same_outcome(program)
+
+
+@pytest.mark.parametrize("way", ["overwrite", "swap"])
+def test_how_a_conversion_replaces_parameters(way):
+    def program(T):
+        switch = getattr(T.__future__, f"set_{way}_module_params_on_conversion")
+        switch(True)
+        try:
+            m, used = T.nn.Linear(2, 1), T.nn.Linear(2, 1)
+            m(T.ones(1, 2)).sum().backward()
+            p, g, values = m.weight, m.weight.grad, m.weight.tolist()
+            m.double()
+            y, w = used(T.ones(1, 2)).sum(), used.weight
+            used.double()
+            dtypes = [str(t.dtype) for t in (m.weight, m.weight.grad, p, p.grad, g)]
+            same = [m.weight is p, m.weight.grad is g, m.weight.tolist() == values, m.weight.requires_grad]
+            try:
+                y.backward()
+                after: object = w.grad.tolist()
+            except RuntimeError as error:
+                after = str(error)[:68]
+            told = getattr(T.__future__, f"get_{way}_module_params_on_conversion")()
+            return dtypes, same, type(m.weight).__name__, after, told
+        finally:
+            switch(False)
+
+    same_outcome(program)
