@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # it takes 20 ms to import
 
 __all__ = [
     "count_of", "inlined", "is_literal", "largest", "mesh_of_processes", "nbytes", "needed", "operations", "peak",
-    "pruned", "uses", "walk",
+    "pruned", "scan_parts", "uses", "walk",
 ]  # fmt: skip
 
 #: primitives that are a jaxpr of their own, and the parameter that holds it
@@ -22,6 +22,18 @@ _CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr",
     "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
 }  # fmt: skip
+
+
+def scan_parts(eqn: Any) -> tuple[int, int]:
+    """How many operands of a ``scan`` are the same in all rounds, and how many are carried on: those before the rows,
+    which have one dimension less within. JAX tells it by parameters that differ from version to version.
+    """
+    inner = eqn.params["jaxpr"]
+    inner = getattr(inner, "jaxpr", inner)
+    pairs = zip(eqn.outvars, inner.outvars, strict=True), zip(eqn.invars, inner.invars, strict=True)
+    results, rows = (sum(a.aval.ndim != b.aval.ndim for a, b in each) for each in pairs)
+    carried = len(eqn.outvars) - results
+    return len(eqn.invars) - rows - carried, carried
 
 
 def is_literal(x: Any) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jax.extend import random as prng
 
+from .._base.jaxprs import scan_parts
 from .._base.sizes import is_symbolic_dim
 from .padded import Array, Axis, Factor, Padding, Unpaddable, rule_for, size_of
 
@@ -25,8 +26,8 @@ _ELEMENTWISE = (
     "copy", "cos", "cosh", "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1",
     "floor", "ge", "gt", "igamma", "igamma_grad_a", "igammac", "imag", "integer_pow", "is_finite", "le",
     "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not",
-    "optimization_barrier", "or", "polygamma", "population_count", "pow", "real", "reduce_precision",
-    "regularized_incomplete_beta", "rem", "round", "rsqrt", "select_n", "shift_left",
+    "one_minus_square", "optimization_barrier", "or", "polygamma", "population_count", "pow", "real",
+    "reduce_precision", "regularized_incomplete_beta", "rem", "round", "rsqrt", "select_n", "shift_left",
     "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square",
     "stop_gradient", "sub", "tan", "tanh", "threefry2x32", "xor", "zeta",
 )  # fmt: skip
@@ -843,7 +844,7 @@ def _while(p: Padding, eqn: Any, ins: list[Array]) -> Sequence[Array]:
 def _scan(p: Padding, eqn: Any, ins: list[Array]) -> Sequence[Array]:
     """A loop over padding too, in which nothing is carried on."""
     arrays, params = _flat(p, ins), eqn.params
-    consts, carried = params["num_consts"], params["num_carry"]
+    consts, carried = scan_parts(eqn)
     body, length, fixed = _body(p, params["jaxpr"]), params["length"], arrays[:consts]
     is_open = is_symbolic_dim(length)
 
@@ -856,7 +857,6 @@ def _scan(p: Padding, eqn: Any, ins: list[Array]) -> Sequence[Array]:
         return after, outs[carried:]
 
     start, parts = arrays[consts : consts + carried], arrays[consts + carried :]
-    steps = lax.iota(np.int32, p.most(length))
     options = {name: params[name] for name in ("reverse", "unroll") if name in params}
-    after, found = lax.scan(step, start, (steps, parts), **options)
+    after, found = lax.scan(step, start, (lax.iota(np.int32, p.most(length)), parts), **options)
     return _given(p, eqn, [*after, *found])

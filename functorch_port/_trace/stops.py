@@ -13,6 +13,7 @@ from typing import Any
 
 from jax.extend.core import Literal
 
+from .._base.jaxprs import scan_parts
 from .._run.traced import NO_HISTORY
 
 __all__ = ["settled"]
@@ -55,7 +56,8 @@ def _settled(jaxpr: Any, learned: Sequence[bool]) -> tuple[Any, list[bool]]:
             new, found = _settled(inner.jaxpr if closed else inner, flags)
             eqn = eqn.replace(params=eqn.params | {"jaxpr": inner.replace(jaxpr=new) if closed else new})
         elif eqn.primitive.name == "scan":
-            carried = slice(first := eqn.params["num_consts"], first + eqn.params["num_carry"])
+            consts, count = scan_parts(eqn)
+            carried = slice(consts, consts + count)
             new, found = _settled(inner.jaxpr, flags)
             while (more := [a or b for a, b in zip(flags[carried], found)]) != flags[carried]:
                 flags[carried] = more

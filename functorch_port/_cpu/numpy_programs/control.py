@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._base.jaxprs import scan_parts
 from .values import Unsupported, Value
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def _scan(w: Writer, eqn: Any, ins: list[Value]) -> Any:
     p = eqn.params
     (body, cost), length = w._inner(p["jaxpr"]), p["length"]
     each = [((length,), cost[0] + 1.0), *[((length, *shape), ns) for shape, ns in cost[1]]]
-    carried, avals = p["num_carry"], [v.aval for v in eqn.outvars]
-    how = {"body": body, "constants": p["num_consts"], "carried": carried, "symbols": w.symbols}
+    (constants, carried), avals = scan_parts(eqn), [v.aval for v in eqn.outvars]
+    how: dict[str, Any] = {"body": body, "constants": constants, "carried": carried, "symbols": w.symbols}
     results = tuple([(tuple(aval.shape), aval.dtype) for aval in avals[carried:]])
     how |= {"length": length, "reverse": p["reverse"], "results": results}
     return w._call(_scan_over, eqn, ins, 5.0, *each, **how)
