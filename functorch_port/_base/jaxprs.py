@@ -13,15 +13,16 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import Jaxpr
 
 __all__ = [
-    "count_of", "inlined", "is_literal", "largest", "mesh_of_processes", "nbytes", "needed", "operations", "peak",
-    "pruned", "scan_parts", "uses", "walk",
+    "CALLS", "count_of", "inlined", "is_literal", "largest", "mesh_of_processes", "nbytes", "needed", "operations",
+    "peak", "pruned", "rewritten", "scan_parts", "uses", "walk",
 ]  # fmt: skip
 
-#: primitives that are a jaxpr of their own, and the parameter that holds it
-_CALLS = {
+#: primitives that are a jaxpr of their own, also for a derivative, and the parameter that holds it
+CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr",
-    "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
 }  # fmt: skip
+_CALLS = CALLS | {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
 
 def scan_parts(eqn: Any) -> tuple[int, int]:
@@ -107,6 +108,27 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
 
     outs = walk(jaxpr, (*jaxpr.constvars, *jaxpr.invars), copy, Literal)
     return jaxpr.replace(eqns=eqns, outvars=outs)
+
+
+def rewritten(jaxpr: Jaxpr, change: Callable[[Any], Any]) -> Jaxpr:
+    """The program with other operations.
+
+    Args:
+        change: of an operation, whose operands are already those of the new program: the operation to have in its
+            place, or the operand to have in place of its first result.
+    """
+    same: dict[Any, Any] = {}
+    of: Callable[[Any], Any] = lambda x: x if is_literal(x) else same.get(x, x)
+    eqns = []
+    for eqn in jaxpr.eqns:
+        if any(not is_literal(x) and x in same for x in eqn.invars):
+            eqn = eqn.replace(invars=list(map(of, eqn.invars)))
+        new = change(eqn)
+        if hasattr(new, "primitive"):
+            eqns.append(new)
+        else:
+            same[eqn.outvars[0]] = new
+    return jaxpr.replace(eqns=eqns, outvars=list(map(of, jaxpr.outvars)))
 
 
 # ------------------------------------------------------------------ what is needed

@@ -21,7 +21,7 @@ from .._array.placed import brought, sharding_of
 from .._array.sizes import size_key
 from .._array.storage import Storage
 from .._base import lowering
-from .._base.jaxprs import mesh_of_processes, operations, pruned, uses
+from .._base.jaxprs import mesh_of_processes, operations, pruned, rewritten, uses
 from .._tensor.tensor import Tensor
 from .across import order_of
 from .draft import Draft
@@ -577,17 +577,12 @@ def _simplified(jaxpr: Any) -> Any:
     """The jaxpr without ``stop_gradient``, for a program that JAX does not differentiate, so that passes find their
     patterns; and with an array in place of what joins all the pieces that were cut of it.
     """
-    source: dict[Any, Any] = {}
     cuts: dict[Any, Any] = {}
-    of = lambda x: x if isinstance(x, Literal) else source.get(x, x)
-    eqns = []
-    for eqn in jaxpr.eqns:
-        if any(not isinstance(x, Literal) and x in source for x in eqn.invars):
-            eqn = eqn.replace(invars=list(map(of, eqn.invars)))
+
+    def change(eqn: Any) -> Any:
         if eqn.primitive.name == "stop_gradient":
-            source[eqn.outvars[0]] = eqn.invars[0]
-        elif (whole := joint.joined_again(eqn, cuts)) is not None:
-            source[eqn.outvars[0]] = whole
-        else:
-            eqns.append(eqn)
-    return jaxpr.replace(eqns=eqns, outvars=list(map(of, jaxpr.outvars)))
+            return eqn.invars[0]
+        whole = joint.joined_again(eqn, cuts)
+        return eqn if whole is None else whole
+
+    return rewritten(jaxpr, change)

@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._array import together, tracing
 from .._base import memory, meshes
-from .._base.jaxprs import is_literal
+from .._base.jaxprs import rewritten
 from .._base.meshes import PROCESS
 from .comparing import Flags, before_call
 
@@ -208,24 +208,19 @@ def of_parts(closed: Any) -> Any:
     """The program with the number of the process as last input, and without constraints of values that are the same."""
     jaxpr = closed.jaxpr
     index = Var(ShapedArray((), np.dtype(np.int32)))
-    source: dict[Any, Any] = {}
-    of = lambda x: x if is_literal(x) else source.get(x, x)
-    eqns = []
-    for eqn in jaxpr.eqns:
-        if any(not is_literal(x) and x in source for x in eqn.invars):
-            eqn = eqn.replace(invars=list(map(of, eqn.invars)))
+
+    def change(eqn: Any) -> Any:
         name = eqn.primitive.name
         if name == "axis_index" and PROCESS in axes_of(eqn.params):
-            source[eqn.outvars[0]] = index
-        elif name == "sharding_constraint":
+            return index
+        if name == "sharding_constraint":
             if not eqn.params["sharding"].is_fully_replicated:
                 raise NotImplementedError(_CONSTRAINT)
-            source[eqn.outvars[0]] = eqn.invars[0]
-        else:
-            eqns.append(eqn)
-    return closed.replace(
-        jaxpr=jaxpr.replace(invars=[*jaxpr.invars, index], eqns=eqns, outvars=list(map(of, jaxpr.outvars)))
-    )
+            return eqn.invars[0]
+        return eqn
+
+    made = rewritten(jaxpr, change)
+    return closed.replace(jaxpr=made.replace(invars=[*jaxpr.invars, index]))
 
 
 def mapped(

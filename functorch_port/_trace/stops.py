@@ -11,15 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jax.extend.core import Literal
-
-from .._base.jaxprs import scan_parts
+from .._base.jaxprs import CALLS, is_literal, rewritten, scan_parts
 from .._run.traced import NO_HISTORY
 
 __all__ = ["settled"]
-
-#: primitives that run one jaxpr on their operands in order
-_CALLS = frozenset({"checkpoint", "closed_call", "jit", "pjit", "remat", "remat2"})
 
 
 def settled(jaxpr: Any, learned: Sequence[bool]) -> Any:
@@ -35,37 +30,38 @@ def settled(jaxpr: Any, learned: Sequence[bool]) -> Any:
 def _settled(jaxpr: Any, learned: Sequence[bool]) -> tuple[Any, list[bool]]:
     """The jaxpr, and for each output whether it comes of what is learned."""
     had = {var for var, flag in zip(jaxpr.invars, learned, strict=True) if flag}
-    same: dict[Any, Any] = {}
-    of = lambda x: x if isinstance(x, Literal) else same.get(x, x)
-    comes = lambda x: not isinstance(x, Literal) and x in had
-    eqns = []
-    for eqn in jaxpr.eqns:
-        if any(not isinstance(x, Literal) and x in same for x in eqn.invars):
-            eqn = eqn.replace(invars=list(map(of, eqn.invars)))
+    comes = lambda x: not is_literal(x) and x in had
+
+    def change(eqn: Any) -> Any:
         flags = [comes(x) for x in eqn.invars]
-        inner = eqn.params.get("jaxpr")
+        name = eqn.primitive.name
         if eqn.params.get("name") == NO_HISTORY:
             if not any(flags):
-                same[eqn.outvars[0]] = eqn.invars[0]
-                continue
-            (stop,) = inner.jaxpr.eqns
-            eqn = stop.replace(invars=eqn.invars, outvars=eqn.outvars)
-            found = flags
-        elif eqn.primitive.name in _CALLS:
-            closed = hasattr(inner, "jaxpr")
-            new, found = _settled(inner.jaxpr if closed else inner, flags)
-            eqn = eqn.replace(params=eqn.params | {"jaxpr": inner.replace(jaxpr=new) if closed else new})
-        elif eqn.primitive.name == "scan":
+                return eqn.invars[0]
+            (stop,) = eqn.params["jaxpr"].eqns
+            eqn, found = stop.replace(invars=eqn.invars, outvars=eqn.outvars), flags
+        elif name in CALLS:
+            eqn, found = _within(eqn, CALLS[name], flags)
+        elif name == "scan":
             consts, count = scan_parts(eqn)
             carried = slice(consts, consts + count)
-            new, found = _settled(inner.jaxpr, flags)
+            new, found = _within(eqn, "jaxpr", flags)
             while (more := [a or b for a, b in zip(flags[carried], found)]) != flags[carried]:
                 flags[carried] = more
-                new, found = _settled(inner.jaxpr, flags)
-            eqn = eqn.replace(params=eqn.params | {"jaxpr": inner.replace(jaxpr=new)})
+                new, found = _within(eqn, "jaxpr", flags)
+            eqn = new
         else:
             found = [any(flags)] * len(eqn.outvars)
         had.update(var for var, flag in zip(eqn.outvars, found, strict=True) if flag)
-        eqns.append(eqn)
-    outs = list(map(of, jaxpr.outvars))
-    return jaxpr.replace(eqns=eqns, outvars=outs), [comes(x) for x in outs]
+        return eqn
+
+    made = rewritten(jaxpr, change)
+    return made, list(map(comes, made.outvars))
+
+
+def _within(eqn: Any, parameter: str, learned: Sequence[bool]) -> tuple[Any, list[bool]]:
+    """An operation with what it runs settled, and for each result whether it comes of what is learned."""
+    inner = eqn.params[parameter]
+    closed = hasattr(inner, "jaxpr")
+    new, found = _settled(inner.jaxpr if closed else inner, learned)
+    return eqn.replace(params=eqn.params | {parameter: inner.replace(jaxpr=new) if closed else new}), found

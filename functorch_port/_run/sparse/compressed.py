@@ -76,7 +76,7 @@ class CompressedTensor(SparseTensor):
     def _index(self, name: str) -> Tensor:
         by, begins, others = _SORTED[self._layout]
         if name not in (begins, others):
-            raise _expected(name, _NAMES[self._layout])
+            raise self._expected(name)
         found = self._compressed() if name == begins else _on_host(self._ids)[1 - by]
         return _device(found.astype(self._index_dtype.np))
 
@@ -100,17 +100,17 @@ class CompressedTensor(SparseTensor):
         """The values of the entries (nnz), in the layout's order."""
         return self._own
 
-    def _of_coo(self, name: str) -> RuntimeError:
-        return RuntimeError(f"{name} expected sparse coordinate tensor layout but got {_NAMES[self._layout]}")
+    def _expected(self, name: str) -> RuntimeError:
+        return expected(name, _NAMES[self._layout])
 
     def indices(self) -> Tensor:
-        raise self._of_coo("indices")
+        raise self._expected("indices")
 
     def coalesce(self) -> SparseTensor:
-        raise self._of_coo("coalesce")
+        raise self._expected("coalesce")
 
     def is_coalesced(self) -> bool:
-        raise self._of_coo("is_coalesced")
+        raise self._expected("is_coalesced")
 
     # ------------------------------------------------------------ other layouts
 
@@ -218,9 +218,19 @@ def compressed(given: SparseTensor, kind: layout) -> Any:
     return made
 
 
-def _expected(name: str, found: str) -> RuntimeError:
-    kind = "row" if name in ("crow_indices", "col_indices") else "column"
-    return RuntimeError(f"{name} expected sparse {kind} compressed tensor layout but got {found}")
+#: what has indices or values of these names, if not a tensor of layout COO
+_KINDS = {
+    "values": "sparse tensor",
+    **dict.fromkeys(("crow_indices", "col_indices"), "sparse row compressed tensor"),
+    **dict.fromkeys(("ccol_indices", "row_indices"), "sparse column compressed tensor"),
+}
+
+
+def expected(name: str, found: str) -> RuntimeError:
+    """PyTorch's error where a tensor of another layout is asked for what ``name`` gives."""
+    return RuntimeError(
+        f"{name} expected {_KINDS.get(name, 'sparse coordinate tensor')} layout but got {found}"
+    )
 
 
 def _making(kind: layout) -> Callable[..., Any]:
@@ -287,8 +297,7 @@ def _making(kind: layout) -> Callable[..., Any]:
         if size is None:
             shape = [len(starts) - 1, int(places.max(initial=-1)) + 1]
             size = shape if by == 0 else shape[::-1]
-        _check(starts, places, tuple(vals.shape), tuple(size), (by, begins, others, many))
-        sorted_by = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        sorted_by = _checked(starts, places, tuple(vals.shape), tuple(size), (by, begins, others, many))
         pair = (sorted_by, places) if by == 0 else (places, sorted_by)
         made = CompressedTensor._of(_device(np.stack(pair)), vals, tuple(size), kind, first.dtype)
         if requires_grad:
@@ -299,9 +308,10 @@ def _making(kind: layout) -> Callable[..., Any]:
     return make
 
 
-def _check(
+def _checked(
     starts: np.ndarray, places: np.ndarray, values: Sequence[int], size: Sequence[int], names: Sequence[Any]
-) -> None:
+) -> np.ndarray:
+    """The row (or column) that each entry is in, of indices that are those of such a matrix."""
     by, begins, others, many = names
     if len(size) != 2:
         raise RuntimeError(
@@ -325,15 +335,14 @@ def _check(
     ):
         if not ok:
             raise RuntimeError(f"`{said}` is not satisfied.")
-    rises = (np.diff(starts) >= 0).all()
-    if rises:
-        row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        rises = (np.diff(row * max(size[1 - by], 1) + places) > 0).all()
-    if not rises:
+    counts = np.diff(starts)
+    row = np.repeat(np.arange(len(counts)), np.maximum(counts, 0))
+    if (counts < 0).any() or (np.diff(row * max(size[1 - by], 1) + places) <= 0).any():
         raise RuntimeError(
             f"`{others}[..., {begins}[..., i - 1]:{begins}[..., i]] for all i = 1, ..., {count} are sorted and "
             "distinct along the last dimension values` is not satisfied."
         )
+    return row
 
 
 sparse_csr_tensor, sparse_csc_tensor = _making(sparse_csr), _making(sparse_csc)

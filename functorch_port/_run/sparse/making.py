@@ -14,7 +14,7 @@ from ..._tensor import creation
 from ..._tensor.tensor import Tensor, wrap
 from .. import bind
 from ..packing import with_history
-from .compressed import _expected, compressed
+from .compressed import compressed, expected
 from .operations import _sparse_mask
 from .tensor import Picked, SparseTensor, _device, _zeros, linear_index
 
@@ -151,26 +151,25 @@ def _to_sparse(
     places = np.nonzero(filled)
     ids = np.stack(places)
     vals = self[tuple(map(_device, places))] if self.requires_grad else _device(host[places])  # type: ignore[index]
-    if not vals.requires_grad:
-        return SparseTensor._make(_device(ids.astype(np.int64)), vals, self.shape, coalesced=True)
-    picked = with_history(vals, (Picked(vals), 0))
-    made = SparseTensor._make(_device(ids.astype(np.int64)), picked, self.shape, coalesced=True)
-    made._dense = self
+    is_recorded = vals.requires_grad
+    vals = with_history(vals, (Picked(vals), 0)) if is_recorded else vals
+    made = SparseTensor._make(_device(ids.astype(np.int64)), vals, self.shape, coalesced=True)
+    made._dense = self if is_recorded else None
     return made
 
 
-def _strided(name: str) -> Callable[..., Any]:
-    kind = "sparse tensor" if name == "values" else "sparse coordinate tensor"
-
+def _lacking(name: str) -> Callable[..., Any]:
     def method(self: Tensor) -> Any:
-        raise RuntimeError(f"{name} expected {kind} layout but got Strided")
+        raise expected(name, "Sparse" if self.is_sparse else "Strided")
 
-    method.__name__ = name
+    method.__name__ = method.__qualname__ = name
     return method
 
 
-for _name in ("coalesce", "is_coalesced", "indices", "values"):
-    setattr(Tensor, _name, _strided(_name))
+for _name in (
+    "ccol_indices", "coalesce", "col_indices", "crow_indices", "indices", "is_coalesced", "row_indices", "values",
+):  # fmt: skip
+    setattr(Tensor, _name, _lacking(_name))
 Tensor.to_sparse = _to_sparse  # type: ignore[attr-defined]
 
 
@@ -194,18 +193,8 @@ def _to_compressed(kind: Layout) -> Callable[..., Any]:
     return method
 
 
-def _not_compressed(name: str) -> Callable[..., Any]:
-    def method(self: Tensor) -> Any:
-        raise _expected(name, "Sparse" if self.is_sparse else "Strided")
-
-    method.__name__ = method.__qualname__ = name
-    return method
-
-
 for _kind in (sparse_csr, sparse_csc):
     setattr(Tensor, f"to_{_kind._name}", _to_compressed(_kind))
-for _name in ("crow_indices", "col_indices", "ccol_indices", "row_indices"):
-    setattr(Tensor, _name, _not_compressed(_name))
 Tensor.sparse_mask = _sparse_mask  # type: ignore[attr-defined]
 Tensor.to_dense = lambda self, dtype=None, *, masked_grad=None: self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
 Tensor.sparse_dim = lambda self: 0  # type: ignore[attr-defined]

@@ -63,27 +63,18 @@ def run(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 def in_layout(name: str, known: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What the sparse version of an operation gives, in the layout of the first compressed argument."""
     layouts = [a.layout for a in args if isinstance(a, CompressedTensor)]
-    if not layouts:
+    if not layouts or name in _TURNING:
         return known(*args, **kwargs)
     given = [a.to_sparse() if isinstance(a, CompressedTensor) else a for a in args]
     if name == "add" and isinstance(given[1], Tensor) and not _is_sparse(given[1]):  # which COO refuses
         return given[1].mul(kwargs.get("alpha", 1)) + given[0]  # type: ignore[attr-defined]
     result = known(*given, **kwargs)
-    if not _is_sparse(result):
-        return result
-    turns = name == "t" or (name in ("transpose", "permute") and _turns(args[1:], kwargs))
-    return compressed(result, _TURNED[layouts[0]] if turns else layouts[0])
+    return compressed(result, layouts[0]) if _is_sparse(result) else result
 
 
+#: operations that end in `_permute`, which knows what becomes of a layout
+_TURNING = frozenset({"t", "transpose", "permute"})
 _TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr}
-
-
-def _turns(dims: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Whether a permutation, or a transposition, of a matrix exchanges its dimensions."""
-    given = [*dims, *kwargs.values()]
-    order = given[0] if len(given) == 1 else given
-    first, second = (d % 2 for d in order)
-    return bool(first if "dims" in kwargs or len(given) == 1 else first != second)
 
 
 def _operation(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -195,19 +186,13 @@ def _neg(input: Any) -> Tensor:
     return input._with(-input._vals)
 
 
-@_operation("abs", "absolute")
-def _abs(input: Any) -> Tensor:
-    return (a := input.coalesce())._with(a._vals.abs())
+def _of_entries(name: str) -> Callable[[Any], Tensor]:
+    return lambda input: (a := input.coalesce())._with(getattr(a._vals, name)())
 
 
-@_operation("relu")
-def _relu(input: Any) -> Tensor:
-    return (a := input.coalesce())._with(a._vals.relu())
-
-
-@_operation("sqrt")
-def _sqrt(input: Any) -> Tensor:
-    return (a := input.coalesce())._with(a._vals.sqrt())
+_operation("abs", "absolute")(_of_entries("abs"))
+_operation("relu")(_of_entries("relu"))
+_operation("sqrt")(_of_entries("sqrt"))
 
 
 @_operation("clone")
@@ -276,6 +261,11 @@ def _transpose(input: Any, dim0: int, dim1: int) -> Tensor:
 def _permute(input: Any, *dims: Any) -> Tensor:
     order = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
     order = [input._wrap_dim(d) % input.dim() for d in order]
+    if isinstance(input, CompressedTensor):
+        turned = order == [1, 0]
+        return compressed(
+            _permute(input.to_sparse(), *order), _TURNED[input.layout] if turned else input.layout
+        )
     k = input.sparse_dim()
     if sorted(order) != list(range(input.dim())):
         raise RuntimeError("permute(sparse_coo): the dimensions must be a permutation of all of them")

@@ -394,7 +394,7 @@ class SparseTensor(Tensor):
         return self._with(self._own.detach())
 
     def _alias(self) -> SparseTensor:
-        return self._with(self._vals._alias())
+        return self._with(self._own._alias())
 
     def detach_(self) -> SparseTensor:
         self._own, self._requires_grad = self._own.detach(), False
