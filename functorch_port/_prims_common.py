@@ -12,9 +12,11 @@ from ._base import dtypes
 from ._base.device import as_device
 from ._base.device import device as Device
 from ._base.dtypes import dtype as Dtype
-from ._base.layout import channels_last, channels_last_3d, contiguous_format, memory_format
+from ._base.layout import suggested_format as suggest_memory_format
 from ._base.promotion import can_cast, result_dtype
+from ._base.strides import contiguous
 from ._tensor.tensor import Tensor
+from .ops._common import wrap_dim
 
 __all__ = [
     "ELEMENTWISE_TYPE_PROMOTION_KIND", "apply_perm", "canonicalize_device", "canonicalize_dim", "canonicalize_dims",
@@ -177,12 +179,7 @@ def canonicalize_dim(rank: int, idx: int, wrap_scalar: bool = True) -> int:
         raise IndexError(f"Rank cannot be negative but got {rank}")
     if rank == 0 and not wrap_scalar:
         raise IndexError(f"Dimension specified as {idx} but tensor has no dimensions")
-    rank = max(rank, 1)
-    if not -rank <= idx < rank:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {idx})"
-        )
-    return idx % rank
+    return wrap_dim(idx, rank)
 
 
 def canonicalize_dims(rank: int, indices: Any, wrap_scalar: bool = True) -> Any:
@@ -248,10 +245,8 @@ def infer_size_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
 
 def make_contiguous_strides_for(shape: Sequence[int], row_major: bool = True) -> tuple[int, ...]:
     """The strides of a contiguous tensor, or of one whose matrices lie by columns."""
-    strides = [math.prod(max(n, 1) for n in shape[i + 1 :]) for i in range(len(shape))]
-    if not row_major and len(shape) > 1:
-        strides[-2:] = [1, max(shape[-2], 1)]
-    return tuple(strides)
+    strides = contiguous(shape)
+    return strides if row_major or len(shape) < 2 else (*strides[:-2], 1, max(shape[-2], 1))
 
 
 def is_contiguous(a: Tensor, false_if_dde: bool = False) -> bool:
@@ -262,15 +257,6 @@ def is_contiguous(a: Tensor, false_if_dde: bool = False) -> bool:
 def is_contiguous_or_false(a: Tensor) -> bool:
     """``a.is_contiguous()``."""
     return a.is_contiguous()
-
-
-def suggest_memory_format(x: Tensor) -> memory_format:
-    """The memory format of a tensor, by its strides."""
-    kinds = {4: channels_last, 5: channels_last_3d}
-    kind = kinds.get(x.dim())
-    if kind is None or x.is_contiguous() or not x.is_contiguous(memory_format=kind):
-        return contiguous_format
-    return kind
 
 
 # ---------------------------------------------------------------- others

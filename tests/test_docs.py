@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
+import json
 import os
 import pkgutil
 import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -50,6 +53,14 @@ def test_guides_run(guide, tmp_path):
     (tmp_path / "guide.py").write_text("\n".join(map(textwrap.dedent, blocks)))
     done = run("guide.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_of_pytorchs_tests_is_made_of_what_is_known():
+    spec = importlib.util.spec_from_file_location("pytorch_tests", ROOT / "tools" / "pytorch_tests.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    results, causes = json.loads(tool.RESULTS.read_text()), tomllib.loads(tool.CAUSES.read_text())["cause"]
+    assert tool.PAGE.read_text() == tool.page(results, causes)
 
 
 def test_every_setting_is_on_its_page():

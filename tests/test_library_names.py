@@ -6,6 +6,7 @@ import collections
 import copy
 import hashlib
 import importlib
+import itertools
 import pickle
 import subprocess
 import sys
@@ -714,6 +715,18 @@ def test_parts_of_the_extension_can_be_imported():
     command = [sys.executable, "-m", "functorch_port", "run", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.stdout == "True\n", done.stderr
+
+
+def test_the_memory_format_of_images_by_their_strides():
+    def program(T):
+        ask = module(T, "_prims_common").suggest_memory_format
+        found = []
+        for sizes in itertools.product((1, 2), (1, 2, 3), (1, 2), (1, 3)):
+            x, last = T.zeros(sizes), T.zeros(sizes).contiguous(memory_format=T.channels_last)
+            found += [ask(x), ask(last), ask(x.transpose(1, 2)), ask(x[:, :, ::2]), ask(last[:, :1])]
+        return list(map(str, found))
+
+    same(program)
 
 
 def test_questions_about_shapes_and_dtypes():
