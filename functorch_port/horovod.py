@@ -665,7 +665,7 @@ def _reduce_gradients(optimizer: Optimizer, sparse_as_dense: bool, how: dict[str
     for p in (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad):
         if p.grad is None:  # another process may have one
             p.grad = zeros_like(p)
-        elif p.grad.is_sparse:
+        elif p.grad._sparse:
             if not sparse_as_dense:
                 _refuse("DistributedOptimizer of sparse gradients", "pass sparse_as_dense=True")
             p.grad = p.grad.to_dense()

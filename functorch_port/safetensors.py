@@ -317,7 +317,7 @@ def _remove_duplicate_names(state_dict: Mapping[str, Tensor], **options: Any) ->
     """The library's, which refuses parts of a memory. Here those that make up the whole of one are no duplicates."""
     parts: dict[Any, list[tuple[int, int, str]]] = {}
     for name, tensor in state_dict.items():
-        if tensor._base is not None and tensor.is_contiguous() and not tensor.is_sparse:
+        if tensor._base is not None and tensor.is_contiguous() and not tensor._sparse:
             start = tensor.storage_offset()
             parts.setdefault(tensor._storage, []).append((start, start + tensor.numel(), name))
     apart: set[str] = set()

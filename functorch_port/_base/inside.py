@@ -183,7 +183,7 @@ def may_draw(generator: Any) -> None:
 
 
 def _is_tracer(tensor: Any) -> bool:
-    if tensor.is_sparse:
+    if tensor._sparse:
         return _is_tracer(tensor._vals)
     return isinstance(tensor._aval(), jax.core.Tracer)
 

@@ -55,10 +55,11 @@ class memory_format(layout):
 
 strided = layout("strided")
 sparse_coo = layout("sparse_coo")
-#: the names of layouts that no tensor has here
 sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = (
     layout(name) for name in ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")
 )
+#: the layouts of matrices sorted by row, or by column; of the three that are left no tensor is here
+COMPRESSED = (sparse_csr, sparse_csc)
 contiguous_format = memory_format("contiguous_format")
 legacy_contiguous_format = contiguous_format
 preserve_format = memory_format("preserve_format")

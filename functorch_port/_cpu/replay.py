@@ -187,12 +187,12 @@ def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool)
         variable = leaf.variable
         if variable._hooks or variable._post_accumulate_hooks or (leaf.extras and leaf.extras.watched()):
             return None
-        if variable.is_sparse:
+        if variable._sparse:
             return None
         if accumulate and (not variable._requires_grad or sharding_of(variable._storage) is not None):
             return None  # not any more; a gradient goes where its tensor is
         if accumulate and variable._grad is not None:
-            if variable._grad.is_sparse:
+            if variable._grad._sparse:
                 return None
             cells.append(variable._grad._storage)
     # gradients in one Storage are added to one by one

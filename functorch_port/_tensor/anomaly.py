@@ -42,7 +42,7 @@ def check(node: Node, results: Any) -> None:
     if not check_nan:
         return
     for i, value in enumerate(results):
-        if getattr(value, "is_sparse", False):
+        if getattr(value, "_sparse", False):
             value = value._vals
         array = getattr(value, "_value", value)
         if array is None or isinstance(array, jax.core.Tracer) or array.dtype.kind not in "fc":

@@ -233,14 +233,19 @@ def _data(self: Tensor) -> Tensor:
     return tensor
 
 
-def _set_data(self: Tensor, other: Tensor) -> None:
+def check_layout(tensor: Tensor, other: Any) -> None:
+    """Refuse new data of another layout."""
     if not isinstance(other, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
-    if other.is_sparse is not self.is_sparse:
+    if other.layout is not tensor.layout:
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
             "type."
         )
+
+
+def _set_data(self: Tensor, other: Tensor) -> None:
+    check_layout(self, other)
     overlay = tracing.current()
     if overlay is not None and not overlay.rebinds and (other.shape, other.dtype) == (self.shape, self.dtype):
         self._set_value(other._value)  # what has no handles beside values: there the write is what counts

@@ -375,7 +375,7 @@ def _as_instances(result: Any, cls: Any) -> Any:
     if cls is tensor:
         return result
     if isinstance(result, tensor):
-        return result if isinstance(result, cls) or result.is_sparse else result.as_subclass(cls)
+        return result if isinstance(result, cls) or result._sparse else result.as_subclass(cls)
     if isinstance(result, tuple | list):
         items = [_as_instances(r, cls) for r in result]
         return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)

@@ -101,6 +101,8 @@ class Tensor:
     _dual: tuple[Any, Tensor | None] | None = None
     #: the count of writes, as a list of one number, of a tensor that came from ``.data`` and counts for itself
     _own_count: list[int] | None = None
+    #: whether it has entries in place of a Storage, in one of the sparse layouts
+    _sparse = False
     is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
 
     def __new__(cls, *args: Any, device: Any = None) -> Tensor:

@@ -32,7 +32,7 @@ __all__ = ["Bytes", "UntypedStorage"]
 class Bytes:
     """What storages share, counted in bytes or in elements: they have `untyped`, and a ``dtype`` for elements."""
 
-    is_sparse = False
+    is_sparse = _sparse = False
 
     def untyped(self) -> UntypedStorage:
         """The storage as bytes."""

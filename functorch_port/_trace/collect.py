@@ -136,7 +136,7 @@ def _tensor_output(
     live: bool,
 ) -> Output:
     """How a tensor of the result is made: most hold a Storage of their own; see `handles` for the others."""
-    if leaf.is_sparse or not overlay.rebinds:
+    if leaf._sparse or not overlay.rebinds:
         return _value_output(leaf, overlay, arguments, outs, live)
     if live and made.made.get(id(leaf), made.left) < made.left:  # what is kept in places has no history
         return Computed(outs.add_tensor(leaf), True, made.number(leaf._alias()))
@@ -179,7 +179,7 @@ def _collect_gradients(draft: Draft, overlay: Overlay, arguments: Arguments, out
         target = arguments.ids.get(id(tensor), tensor)
         if grad is None:
             grads.missing.append((target, None))
-        elif grad.is_sparse:
+        elif grad._sparse:
             grads.sparse.append((target, _sparse_parts(overlay, tensor, outs)))
         elif made.holds(grad) or (
             overlay.rebinds and not overlay.is_outside(grad) and _is_special(grad, overlay)
@@ -256,7 +256,7 @@ def _kept_cells(
     ):  # garbage looks kept: what the trace made is young, unless somebody has collected
         gc.collect(generation)
         kept = {cell for cell in overlay.inside if cell not in held}
-        aliases = [t for t in (ref() for ref in overlay.made.values()) if t is not None and not t.is_sparse]
+        aliases = [t for t in (ref() for ref in overlay.made.values()) if t is not None and not t._sparse]
         ours = (
             *(out_leaves, grads, accounted, aliases),
             *(

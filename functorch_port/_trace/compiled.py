@@ -468,7 +468,7 @@ _MANY = 8
 
 def _is_data(value: Any) -> bool:
     """Whether this is a tensor that may be given to a program as an argument would be."""
-    return type(value) is Tensor and not value._requires_grad and not value.is_sparse
+    return type(value) is Tensor and not value._requires_grad and not value._sparse
 
 
 def _take_back(begun: Sequence[Overlay]) -> None:

@@ -258,7 +258,7 @@ def find(content: Content, leaves: Sequence[Any], made: Sequence[Tensor]) -> Any
 
 def can_be_made(tensor: Tensor) -> bool:
     """Not so: sparse tensors, and views at a position that only the call knows."""
-    if tensor.is_sparse or (tensor._view is not None and tensor._view.is_traced()):
+    if tensor._sparse or (tensor._view is not None and tensor._view.is_traced()):
         return False
     grad: Any = tensor._kept_grad
     return grad is None or (isinstance(grad, Tensor) and can_be_made(grad))

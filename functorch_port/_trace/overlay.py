@@ -306,7 +306,7 @@ class Overlay:
             self.grad_reads.setdefault(tensor, grad)
             return grad
         if self.is_outside(tensor):
-            if tensor._grad is not None and tensor._grad.is_sparse:
+            if tensor._grad is not None and tensor._grad._sparse:
                 raise NotImplementedError(
                     "a compiled function cannot take in a sparse gradient from before the call: call zero_grad() in it "
                     "before backward(), or step outside"
@@ -332,6 +332,11 @@ class Overlay:
         """A tensor is about to get another Storage."""
         if self.is_outside(tensor):
             self.data.setdefault(tensor, (tensor._storage, tensor._view, tensor._base))
+
+    def note_part(self, tensor: Tensor, name: str) -> None:
+        """A part of a sparse tensor is about to be read."""
+        if self.is_outside(tensor):
+            self.reads.part(tensor, name)
 
     def note_hook(self, tensor: Tensor, how: str, hook: Any = None, handle: Any = None) -> None:
         """``tensor.<how>(hook)`` was called, and gave the handle."""

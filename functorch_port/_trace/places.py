@@ -55,7 +55,7 @@ class Form:
         tensors, cells, parts = self.tensors, self.cells, self.parts
         seen: dict[int, int] = {}
         for item in items:
-            if not isinstance(item, Tensor) or item.is_sparse:
+            if not isinstance(item, Tensor) or item._sparse:
                 same = item if isinstance(item, _PLAIN) else id(item)
                 parts.append(((type(item), same), None))
                 continue

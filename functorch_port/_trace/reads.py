@@ -357,6 +357,15 @@ class Reads:
                 ):  # a hook; parts of a user's module are found as they are read
                     self.add(entry, f"{label}.{name}")
 
+    def part(self, tensor: Tensor, name: str) -> None:
+        """The indices or values of a sparse tensor were read, of which a write gives it others."""
+        at = (id(tensor), name)
+        if at not in self._seen:
+            self._seen.add(at)
+            self._place(
+                variable(vars(tensor), name, f"a sparse tensor of shape {tuple(tensor.shape)}: {name}")
+            )
+
     def keep(self, module: Any) -> None:
         """A module has just become another for good: what it has now is what it had."""
         fields, label = fields_of(module), self._labels.get(id(module), type(module).__name__)

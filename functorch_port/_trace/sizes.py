@@ -301,7 +301,7 @@ def _base(key: Key, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[
     rest: list[Any] = []
     shared = len(key) > first + len(leaves)  # arguments that share memory: their sizes stay
     for leaf, part in zip(leaves, key[first:], strict=False):
-        plain = isinstance(leaf, Tensor) and not by_identity(leaf) and not leaf.is_sparse and not shared
+        plain = isinstance(leaf, Tensor) and not by_identity(leaf) and not leaf._sparse and not shared
         if plain and not (leaf._view is not None and not leaf.is_contiguous()):
             shapes.append(tuple(part[0]))
             rest.append((len(part[0]), *part[1:]))

@@ -173,9 +173,9 @@ def prepare_state(join: bool, described: bool = False) -> tuple[list[Storage], l
 def _tensors_of(optimizer: Stepping) -> Iterator[Tensor]:
     """The parameters of an optimizer, and its state."""
     for group in optimizer.param_groups:
-        yield from (p for p in group["params"] if not p.is_sparse)
+        yield from (p for p in group["params"] if not p._sparse)
     for state in optimizer.state.values():
-        yield from (t for t in state.values() if isinstance(t, Tensor) and not t.is_sparse)
+        yield from (t for t in state.values() if isinstance(t, Tensor) and not t._sparse)
 
 
 def forget_described() -> None:

@@ -349,7 +349,7 @@ def _unscale_grads(optimizer: Any, scale: Tensor | None) -> dict[Any, Tensor]:
                 continue
             if scale is not None and p.grad.dtype is dtypes.float16:
                 raise ValueError("Attempting to unscale FP16 gradients.")
-            values = p.grad._vals if p.grad.is_sparse else p.grad  # type: ignore[attr-defined]
+            values = p.grad._vals if p.grad._sparse else p.grad  # type: ignore[attr-defined]
             by_device.setdefault(p.grad.device, []).append(values)
     run = _unscale if tracing.overlay else _unscale_compiled
     found = {}

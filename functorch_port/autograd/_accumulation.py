@@ -30,7 +30,7 @@ def summed(a: Any, b: Any) -> Any:
     check_shapes(a, b)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         a, b = tensor_of(a), tensor_of(b)
-        return b + a if a.is_sparse else a + b
+        return b + a if a._sparse else a + b
     if tracing.overlay:
         with scopes.backward(""):
             return a + b
@@ -56,7 +56,7 @@ def tensor_of(value: Any) -> Tensor:
 
 
 def array_of(value: Any) -> Any:
-    return value._look() if isinstance(value, Tensor) and not value.is_sparse else value
+    return value._look() if isinstance(value, Tensor) and not value._sparse else value
 
 
 def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None:
@@ -76,21 +76,21 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         else:
             old._set_value(total)
         return
-    if not (create_graph or variable.is_sparse) and placed.sharding_of(variable._storage) is not None:
+    if not (create_graph or variable._sparse) and placed.sharding_of(variable._storage) is not None:
         value = _as_placed(variable, value)
     if old is None:
         new = tensor_of(value)
-        if create_graph and new.requires_grad and not new.is_sparse:  # the graph has its own
+        if create_graph and new.requires_grad and not new._sparse:  # the graph has its own
             new = creation.empty_like(variable, requires_grad=False).copy_(new)
         elif not create_graph:
-            new = new._alias() if variable._view is None or new.is_sparse else _laid_as(variable, new)
+            new = new._alias() if variable._view is None or new._sparse else _laid_as(variable, new)
         variable._set_grad(new)
     elif create_graph:
         variable._set_grad(summed(old, value))
-    elif old.is_sparse:  # stays the same tensor unless it becomes dense
+    elif old._sparse:  # stays the same tensor unless it becomes dense
         total = summed(value, old)
-        variable._set_grad(old._take(total) if total.is_sparse and not tracing.overlay else total)
-    elif isinstance(value, Tensor) and value.is_sparse:
+        variable._set_grad(old._take(total) if total._sparse and not tracing.overlay else total)
+    elif isinstance(value, Tensor) and value._sparse:
         old._set_value((old._alias() + value)._value)
     else:
         old._set_value(summed(old._look(), array_of(value)))
@@ -106,7 +106,7 @@ def _laid_as(variable: Tensor, value: Tensor) -> Tensor:
 
 def _arriving(across: Any, variable: Tensor, old: Any, value: Any, create_graph: bool) -> Any:
     """The gradient in a program of several processes, each of which has computed ``value`` for itself."""
-    if create_graph or (isinstance(value, Tensor) and value.is_sparse):
+    if create_graph or (isinstance(value, Tensor) and value._sparse):
         raise NotImplementedError(
             "sparse gradients, and create_graph=True, in a compiled function of several processes: call it uncompiled"
         )
@@ -116,7 +116,7 @@ def _arriving(across: Any, variable: Tensor, old: Any, value: Any, create_graph:
 def _as_placed(variable: Tensor, value: Any) -> Any:
     """A gradient where its tensor is, which may be on several devices."""
     if isinstance(value, Tensor):
-        if value.is_sparse:
+        if value._sparse:
             return value
         value = value._value
     if not tracing.overlay and placed.is_shared(variable._storage):

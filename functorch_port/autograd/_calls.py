@@ -196,6 +196,6 @@ def grad(
 
 def _like(x: Any, gradient: Tensor) -> Tensor:
     """A gradient of ``x``: what is caught for a sparse tensor that is no leaf is the gradient of its values."""
-    if isinstance(x, Tensor) and x.is_sparse and not x.is_leaf:
+    if isinstance(x, Tensor) and x._sparse and not x.is_leaf:
         return x._with(gradient)  # type: ignore[no-any-return]
     return gradient

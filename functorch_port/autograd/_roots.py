@@ -97,10 +97,10 @@ def _host_ones(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Tensor:
-    if gradient.is_sparse or output.is_sparse:
+    if gradient._sparse or output._sparse:
         if gradient.shape != output.shape:
             raise RuntimeError(f"Mismatch in shape: {_mismatch(gradient.shape, output.shape, index)}")
-        return output._gradient_of_values(gradient) if output.is_sparse and not output.is_leaf else gradient
+        return output._gradient_of_values(gradient) if output._sparse and not output.is_leaf else gradient
     if placed.several and not tracing.overlay:
         gradient = crossing.given_for(output, gradient)
     given, made = gradient._look(), output._aval()

@@ -128,7 +128,7 @@ class FunctionCtx(Node):
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
         results = self._call([None if g is None else wrap(g) for g in grads])
-        return [r if r is None or r.is_sparse else r._value for r in results]
+        return [r if r is None or r._sparse else r._value for r in results]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         return self._call(list(grads))

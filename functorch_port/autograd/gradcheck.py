@@ -98,7 +98,7 @@ def gradcheck(
             if check_backward_ad:
                 _compare(func, given, numeric, atol, rtol, nondet_tol, check_grad_dtypes)
                 _check_zero(func, given, bool(masked), check_undefined_grad)
-                if check_batched_grad and any(given[i].is_sparse for i in _checked(given)):
+                if check_batched_grad and any(given[i]._sparse for i in _checked(given)):
                     raise GradcheckError(
                         "gradcheck or gradgradcheck failed while testing batched gradient computation: vmap does not "
                         "take sparse inputs. Pass check_batched_grad=False"
@@ -122,7 +122,7 @@ def _checked(inputs: Sequence[Any]) -> list[int]:
 
 def _elements(x: Tensor) -> Tensor:
     """What is checked of an input: of a sparse one its entries."""
-    return x._values() if x.is_sparse else x.data  # type: ignore[no-any-return,attr-defined]
+    return x._values() if x._sparse else x.data  # type: ignore[no-any-return,attr-defined]
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:
@@ -139,7 +139,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
                 "complex. ",
                 stacklevel=4,
             )
-        if not t.is_sparse and any(s == 0 and n > 1 for s, n in zip(t.stride(), t.shape, strict=True)):
+        if not t._sparse and any(s == 0 and n > 1 for s, n in zip(t.stride(), t.shape, strict=True)):
             raise RuntimeError(
                 f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
                 "non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous "
@@ -215,7 +215,7 @@ def _analytic(
                     raise GradcheckError(
                         f"A gradient of output {index} does not have the shape or dtype of its input"
                     )
-                if g is not None and x.is_sparse:
+                if g is not None and x._sparse:
                     g = x._gradient_of_values(g)
                 row.append(
                     np.zeros(_elements(x).shape, np.complex128)
@@ -244,7 +244,7 @@ def _compare(
             raise GradcheckError("Numerical gradient for function expected to be zero")
         return
     for o, output in enumerate(outputs):
-        if output.is_sparse:
+        if output._sparse:
             raise ValueError(
                 "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output "
                 "of fn for gradcheck."
@@ -314,9 +314,9 @@ def _check_zero(func: Callable[..., Any], inputs: Sequence[Any], masked: bool, u
     ):
         if given is None:
             continue
-        if given.is_sparse and not x.is_sparse:
+        if given._sparse and not x._sparse:
             raise GradcheckError(f"grad is incorrect layout ({given.layout} is not {x.layout})")
-        values = given.to_dense() if given.is_sparse else given  # type: ignore[attr-defined]
+        values = given.to_dense() if given._sparse else given  # type: ignore[attr-defined]
         zero = np.allclose(values.numpy(), 0) if masked else not values.numpy().any()
         if not zero:
             raise GradcheckError("backward not multiplied by grad_output")
@@ -342,7 +342,7 @@ def _check_undefined(func: Callable[..., Any], inputs: Sequence[Any], tensors: S
             text = f"Expected backward function to handle undefined output grads. {_HINT}"
             _warn_of_undefined()
             raise GradcheckError(text) from error
-        if any(g is not None and (g.to_dense() if g.is_sparse else g).detach().numpy().any() for g in made):
+        if any(g is not None and (g.to_dense() if g._sparse else g).detach().numpy().any() for g in made):
             _warn_of_undefined()
             raise GradcheckError(
                 "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "

@@ -370,7 +370,7 @@ def _flat(values: Iterable[Any]) -> list[Any]:
 
 def dense_parts(tensor: Tensor) -> list[Tensor]:
     """A tensor itself; of a sparse one its positions and its values."""
-    return [tensor._indices(), tensor._values()] if tensor.is_sparse else [tensor]
+    return [tensor._indices(), tensor._values()] if tensor._sparse else [tensor]
 
 
 def whole(array: np.ndarray) -> np.ndarray:

@@ -132,7 +132,7 @@ def state_of(optimizer: Any, values: Mapping[str, Any]) -> dict[str, np.ndarray]
     found = {}
     for name, p in values.items():
         for key, value in optimizer.state.get(p, {}).items():
-            if hasattr(value, "detach") and not getattr(value, "is_sparse", False):
+            if hasattr(value, "detach") and not getattr(value, "_sparse", False):
                 found[f"{key} of {name}"] = _plain(value)
             elif isinstance(value, (int, float)) and not isinstance(value, bool):
                 found[f"{key} of {name}"] = np.array(value, np.float64)

@@ -45,7 +45,7 @@ def checked(
             continue
         if not isinstance(leaf, Tensor):
             raise AssertionError(f"Guard failed: {one.name} is a Tensor; it is {_short(leaf)}")
-        if leaf.is_sparse:
+        if leaf._sparse:
             raise AssertionError(f"Guard failed: {one.name}.layout == torch.strided; it is {leaf.layout}")
         if leaf.is_meta:
             raise AssertionError(f"Guard failed: {one.name} has values; it is on the meta device")

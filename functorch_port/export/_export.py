@@ -201,7 +201,7 @@ class _Traced:
 
         tensors = tuple(leaf.detach().clone() for _, leaf in leaves if isinstance(leaf, Tensor))
         for tensor in tensors:
-            if tensor.is_sparse:
+            if tensor._sparse:
                 raise NotImplementedError("export: an argument is a sparse tensor; give x.to_dense()")
         flat, tree = flatten_call(tensors, {})
         self.avals = [

@@ -180,7 +180,7 @@ def _write_safetensors(path: Any, tree: Any, tick: Tick) -> None:
 
 def _look(tensor: Tensor) -> Any:
     """A key that is equal for tensors that are the same view of the same storage."""
-    if tensor.is_sparse:
+    if tensor._sparse:
         return id(tensor)
     return id(tensor._storage), tensor._layout(), tensor.dtype, tuple(tensor.shape)
 

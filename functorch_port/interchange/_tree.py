@@ -206,9 +206,9 @@ def array_of(name: str, tensor: Tensor) -> np.ndarray:
 
 def check_dense(name: str, tensor: Tensor) -> None:
     """Refuse a sparse or a meta tensor."""
-    if tensor.is_sparse or tensor.is_meta:
+    if tensor._sparse or tensor.is_meta:
         what = (
-            "sparse (save tensor.to_dense())" if tensor.is_sparse else "on the meta device, and has no values"
+            "sparse (save tensor.to_dense())" if tensor._sparse else "on the meta device, and has no values"
         )
         raise NotImplementedError(f"entry {name!r} is {what}")
 

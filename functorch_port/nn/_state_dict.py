@@ -169,7 +169,7 @@ def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any
                 if tensor is None:
                     continue
                 lazy = (type(tensor), tensor._storage, tensor._view) if is_lazy(tensor) else None
-                value = None if tensor.is_sparse else lazy or tensor._value
+                value = None if tensor._sparse else lazy or tensor._value
                 yield filed, name, tensor, value, (tensor._storage, tensor._storage.version)
 
 

@@ -237,7 +237,7 @@ class Muon(Optimizer):
     def _buffer(self, param: Tensor, group: dict[str, Any]) -> Tensor:
         if param.is_complex():
             raise RuntimeError("Muon does not support complex parameters")
-        if param.grad.is_sparse:  # type: ignore[union-attr]
+        if param.grad._sparse:  # type: ignore[union-attr]
             raise RuntimeError("Muon does not support sparse gradients")
         state = take_premade(self, param)
         if "momentum_buffer" not in state:

@@ -182,7 +182,7 @@ class RuledOptimizer(Optimizer):
         """Whether the step was done in a way that the next steps can repeat."""
         groups = [(group, self._kind_of(group), entries) for group, entries in found]
         if _occur_twice(found) or any(
-            kind is None or any(grad.is_sparse for _, grad, _ in entries) for _, kind, entries in groups
+            kind is None or any(grad._sparse for _, grad, _ in entries) for _, kind, entries in groups
         ):
             return False
         return settle(self, self.method.rule, groups) and step_again(self, self._kind_of, self._factors)
@@ -198,7 +198,7 @@ class RuledOptimizer(Optimizer):
         return self.method.factors(_hyper(group), numbers)
 
     def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
-        if grad.is_sparse and self.method.sparse is None:
+        if grad._sparse and self.method.sparse is None:
             raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _check_state(self, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -246,7 +246,7 @@ def step_lists(
         return
     tensors = [t for column in (params, *(columns[k] for k in used)) for t in column if t is not None]
     numbers = [t for k in method.numbers for t in columns[k]]
-    whole(work, Before([t for t in tensors if not t.is_sparse], numbers).undo)
+    whole(work, Before([t for t in tensors if not t._sparse], numbers).undo)
 
 
 def _occur_twice(found: Sequence[tuple[Hyper, Sequence[Entry]]]) -> bool:
@@ -292,7 +292,7 @@ def _update(method: Method, batch: Batch) -> list[State]:
 
 
 def _is_sparse(grad: Tensor, state: State) -> bool:
-    return any(t is not None and t.is_sparse for t in (grad, *state))
+    return any(t is not None and t._sparse for t in (grad, *state))
 
 
 def collect(batch: Batch, method: Method, group: Hyper, entries: Sequence[Entry]) -> None:

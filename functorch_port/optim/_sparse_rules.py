@@ -193,7 +193,7 @@ def sgd_step(param: Tensor, grad: Any, state: State, scalars: tuple[Any, ...], f
         else:
             buf.mul_(momentum).add_(direction, alpha=one_minus_dampening)  # type: ignore[attr-defined]
         direction = direction.add(buf, alpha=momentum) if flags.nesterov else buf
-    if direction.is_sparse:
+    if direction._sparse:
         update_rows(sgd_rows, param, direction, (), (minus_lr,), None)
     else:
         param.add_(direction, alpha=minus_lr)  # type: ignore[attr-defined]

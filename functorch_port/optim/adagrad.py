@@ -154,7 +154,7 @@ class Adagrad(RuledOptimizer):
         return super()._init_state(param, {**group, "initial_accumulator_value": start})
 
     def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
-        if grad.is_sparse and group["fused"]:
+        if grad._sparse and group["fused"]:
             raise RuntimeError("`fused` does not support sparse grad or complex param")
 
     def share_memory(self) -> None:

@@ -187,7 +187,7 @@ class Adam(RuledOptimizer):
         check_fused_options(fused, foreach, differentiable)
 
     def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
-        if grad.is_sparse:
+        if grad._sparse:
             raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
 
     def _check_state(self, state: dict[str, Any], group: dict[str, Any]) -> None:

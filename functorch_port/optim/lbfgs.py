@@ -476,7 +476,7 @@ def _dense_grad(param: Tensor) -> Any:
     grad = param.grad
     if grad is None:
         return zero_state(param)._look()
-    return (grad.to_dense() if grad.is_sparse else grad)._look()  # type: ignore[attr-defined]
+    return (grad.to_dense() if grad._sparse else grad)._look()  # type: ignore[attr-defined]
 
 
 def _number(x: Any) -> Any:

@@ -556,7 +556,7 @@ class _Before(Before):
 
 
 def _is_dense(value: Any) -> bool:
-    return isinstance(value, Tensor) and not value.is_sparse
+    return isinstance(value, Tensor) and not value._sparse
 
 
 def whole_step(optimizer: Optimizer, work: Callable[[], Any]) -> None:

@@ -163,7 +163,7 @@ class SGD(RuledOptimizer):
         return None if group["momentum"] and group["dampening"] else super()._init_state(param, group)
 
     def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
-        if grad.is_sparse and group["fused"]:
+        if grad._sparse and group["fused"]:
             raise RuntimeError(_FUSED_SPARSE)
 
 
@@ -198,7 +198,7 @@ def sgd(
         weight_decay, momentum, lr, dampening, nesterov, maximize: as for `SGD`.
     """
     check_no_scaling(grad_scale, found_inf)
-    if fused and any(grad.is_sparse for grad in d_p_list):
+    if fused and any(grad._sparse for grad in d_p_list):
         raise RuntimeError(_FUSED_SPARSE)
     group = {
         "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,

@@ -63,7 +63,7 @@ class SparseAdam(Optimizer):
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
         places = [(p, [i, j]) for i, g in enumerate(self.param_groups) for j, p in enumerate(g["params"])]
-        sparse = [place for p, place in places if p.is_sparse]
+        sparse = [place for p, place in places if p._sparse]
         if sparse:
             raise ValueError(
                 f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors"
@@ -103,7 +103,7 @@ class SparseAdam(Optimizer):
             )
 
     def _next_state(self, param: Tensor) -> dict[str, Any]:
-        if not param.grad.is_sparse:  # type: ignore[union-attr]
+        if not param.grad._sparse:  # type: ignore[union-attr]
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
         state = take_premade(self, param)
         if not state:

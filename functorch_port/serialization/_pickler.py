@@ -18,7 +18,6 @@ from .._base import dtypes, meshes
 from .._base import layout as layouts
 from .._base.device import device, from_jax
 from .._base.size import Size
-from .._run.sparse.compressed import CompressedTensor
 from .._run.sparse.tensor import SparseTensor
 from .._tensor.copying import rebuild
 from .._tensor.tensor import Tensor
@@ -155,14 +154,10 @@ class Pickler(pickle._Pickler):  # the one in Python: its names can be replaced
     def save_reduce(self, func: Any, args: Any, *rest: Any, obj: Any = None, **more: Any) -> None:
         if func is rebuild:
             func, args = _tensor(obj, *args)
-        elif isinstance(obj, CompressedTensor):
-            raise NotImplementedError(
-                f"files of tensors of layout {obj.layout} are not supported: save tensor.to_sparse_coo()"
-            )
-        elif func == SparseTensor._make:
-            indices, values, size, coalesced = args
-            parts = (indices.detach(), values.detach(), Size(size), coalesced)
-            func, args = _FUNCTIONS["_rebuild_sparse_tensor"], (layouts.sparse_coo, parts)
+        elif isinstance(obj, SparseTensor) and isinstance(obj, Parameter):
+            func, args = _FUNCTIONS["_rebuild_parameter"], (obj.detach(), obj.requires_grad, OrderedDict())
+        elif isinstance(obj, SparseTensor):
+            func, args = _FUNCTIONS["_rebuild_sparse_tensor"], (obj.layout, obj._filed())
         super().save_reduce(func, args, *rest, obj=obj, **more)
 
 

@@ -109,12 +109,12 @@ def _plainly(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _layout(_: Tensors, name: Any) -> Any:
-    found = {str(v): v for v in (layouts.strided, layouts.sparse_coo)}
+    found = {str(v): v for v in (layouts.strided, layouts.sparse_coo, *layouts.COMPRESSED)}
     if type(name) is not str or name not in found:
         said = name[:40] if type(name) is str else type(name)
         raise NotImplementedError(
-            f"the file has tensors of layout {said}; of sparse layouts only torch.sparse_coo is supported: save "
-            "tensor.to_sparse_coo()"
+            f"the file has tensors of layout {said}; the sparse layouts here are torch.sparse_coo, torch.sparse_csr "
+            "and torch.sparse_csc: save tensor.to_sparse_coo()"
         )
     return found[name]
 

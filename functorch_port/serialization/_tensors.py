@@ -24,6 +24,7 @@ from .._base.device import as_device, count, device, to_jax
 from .._base.size import Size
 from .._base.strides import contiguous
 from .._run import bind
+from .._run.sparse.compressed import CompressedTensor, sparse_compressed_tensor
 from .._run.sparse.tensor import SparseTensor
 from .._tensor.copying import put_attributes, rebuild
 from .._tensor.grad_mode import no_grad
@@ -146,6 +147,7 @@ class Tensors:
         self._views: list[tuple[Any, _Cell]] = []
         self._turned: list[tuple[Tensor, str]] = []
         self._sparse: list[SparseTensor] = []
+        self._indexed: list[tuple[CompressedTensor, Tensor]] = []
         self._meta = isinstance(map_location, str | device) and str(map_location) == "meta"
 
     # ---------------------------------------------------------------- storages
@@ -327,6 +329,9 @@ class Tensors:
         """A `Parameter`."""
         if not isinstance(data, Tensor) or type(requires_grad) is not bool:
             raise UnpicklingError(f"a parameter is made of {type(data)}, not of a tensor")
+        if isinstance(data, SparseTensor):  # of which `finish` completes this one
+            data._is_param = True
+            return with_state(data.detach_().requires_grad_(requires_grad), state)  # type: ignore[attr-defined]
         return with_state(Parameter(data, requires_grad), state)
 
     def of_type(self, make: Any, cls: Any, args: Any, state: Any) -> Any:
@@ -348,8 +353,10 @@ class Tensors:
 
     def sparse(self, layout: Any, data: Any) -> Tensor:
         """A sparse tensor; `finish` checks its indices."""
+        if layout in layouts.COMPRESSED:
+            return self._compressed(layout, data)
         if layout is not layouts.sparse_coo:
-            raise UnpicklingError("a sparse tensor has a layout other than torch.sparse_coo")
+            raise UnpicklingError("a sparse tensor has a layout that is none")
         if type(data) is not tuple or len(data) not in (3, 4):
             raise UnpicklingError("a sparse tensor has no indices, values and size")
         indices, values, size, *rest = data
@@ -369,6 +376,21 @@ class Tensors:
         self._sparse.append(made)
         return made
 
+    def _compressed(self, layout: Any, data: Any) -> Tensor:
+        """A tensor of layout CSR or CSC; `finish` checks its indices and gives it its own."""
+        if type(data) is not tuple or len(data) != 4:
+            raise UnpicklingError("a sparse tensor has no indices, values and size")
+        begins, others, values, size = data
+        if not (all(type(t) is Tensor for t in data[:3]) and are_sizes(size)):
+            raise UnpicklingError("a sparse tensor has no indices, values and size")
+        if any(t.nbytes > t._storage.nbytes() for t in data[:3]):
+            raise RuntimeError("a sparse tensor has more indices or values than their storages")
+        if any(t.is_meta for t in data[:3]):
+            raise NotImplementedError(f"tensors of layout {layout} without elements: load them to the CPU")
+        made = CompressedTensor._of(others, values, tuple(size), layout, begins.dtype)
+        self._indexed.append((made, begins))
+        return made
+
     # --------------------------------------------------------------------- end
 
     def finish(self) -> None:
@@ -383,6 +405,9 @@ class Tensors:
             tensor._storage, tensor._view = made._storage, made._view
         for made in self._sparse:
             _check_indices(made)
+        for made, begins in self._indexed:
+            parts = begins, made._ids, made._own.detach(), made._size
+            made._ids = sparse_compressed_tensor(*parts, layout=made.layout)._ids
 
     def _settle(self, key: Any, cell: _Cell) -> None:
         value = cell.value()

@@ -87,6 +87,7 @@ V3 = Name("torch._utils", "_rebuild_tensor_v3")
 META = Name("torch._utils", "_rebuild_meta_tensor_no_storage")
 SPARSE = Name("torch._utils", "_rebuild_sparse_tensor")
 COO = Call(Name("torch.serialization", "_get_layout"), "torch.sparse_coo")
+CSR = Call(Name("torch.serialization", "_get_layout"), "torch.sparse_csr")
 FLOAT = Name("torch", "float32")
 
 
@@ -100,6 +101,13 @@ def load(value, **entries):
         for k, v in ({"_0": struct.pack("<6f", *range(6))} | entries).items()
     }
     return ft.load(repacked(pickled(value), data))
+
+
+def compressed(rows, stride, size):
+    """A matrix with two entries."""
+    begins = tensor(0, rows, stride, storage(3, "1", "LongStorage"))
+    others = tensor(1, (2,), (1,), storage(3, "1", "LongStorage"))
+    return Call(SPARSE, CSR, (begins, others, tensor(0, (2,), (1,)), Call(Name("torch", "Size"), size)))
 
 
 DEEP = ()
@@ -141,6 +149,10 @@ HARM = {
         Call(SPARSE, COO, (tensor(0, (1, 3), (3, 1), storage(3, "1", "LongStorage")), tensor(0, (2,), (1,)),
                            Call(Name("torch", "Size"), (5,)), True)), RuntimeError, "do not fit",
     ),
+    "csr column past the end": (compressed((3,), (1,), (2, 2)), RuntimeError, "0 <= col_indices < ncols"),
+    "csr of more rows": (compressed((3,), (1,), (9, 3)), RuntimeError, "crow_indices.shape"),
+    "csr of rows that are one": (compressed((2**40,), (0,), (2**40 - 1, 3)), RuntimeError, "than their storages"),
+    "csr with no values": (Call(SPARSE, CSR, (tensor(0, (3,), (1,)),)), pickle.UnpicklingError, "no indices"),
     "memory by a number": (Call(Name("builtins", "bytearray"), 2**40), pickle.UnpicklingError, "bytearray is made of"),
     "text in another encoding": (Call(Name("_codecs", "encode"), "x", "bz2"), pickle.UnpicklingError, "latin1"),
     "number of text": (Call(Name("builtins", "complex"), "1" * 10), pickle.UnpicklingError, "complex number"),

@@ -40,10 +40,14 @@ def file_of(t, value, **options):
 
 def shown(tensor):
     """All that must be the same."""
-    flat = tensor.to_dense() if tensor.is_sparse else tensor
-    values = None if tensor.is_meta else repr(flat.tolist())
-    place = None if tensor.is_sparse else (tuple(tensor.stride()), tensor.storage_offset())
-    kind = "sparse" if tensor.is_sparse else type(tensor).__name__
+    layout = str(tensor.layout)
+    dense = layout == "torch.strided"
+    values = None if tensor.is_meta else repr((tensor if dense else tensor.to_dense()).tolist())
+    place = (tuple(tensor.stride()), tensor.storage_offset()) if dense else None
+    if layout in ("torch.sparse_csr", "torch.sparse_csc"):
+        place = str(tensor.detach())
+    parameter = isinstance(tensor, (torch.nn.Parameter, ft.nn.Parameter))
+    kind = type(tensor).__name__ if dense else (layout, parameter)
     coalesced = tensor.is_sparse and tensor.is_coalesced()
     return kind, str(tensor.dtype), tuple(tensor.shape), place, tensor.requires_grad, coalesced, values
 
@@ -89,6 +93,14 @@ VIEWS = {
     "parameter of a view": lambda t, x: t.nn.Parameter(x[1].t()),
     "buffer": lambda t, x: t.nn.Buffer(x),
     "sparse": lambda t, x: t.eye(3).to_sparse(),
+    "sparse parameter": lambda t, x: t.nn.Parameter(t.eye(3).to_sparse(), requires_grad=False),
+    "csr": lambda t, x: x[0].to_sparse_csr(),
+    "csc": lambda t, x: x[0].to_sparse_csc(),
+    "csr of int32": lambda t, x: t.sparse_csr_tensor(
+        t.arange(3).int(), t.tensor([1, 0]).int(), t.ones(2), (2, 3)
+    ),
+    "csr leaf": lambda t, x: x[0].to_sparse_csr().requires_grad_(),
+    "csr parameter": lambda t, x: t.nn.Parameter(x[0].to_sparse_csr()),
     "uncoalesced": lambda t, x: t.sparse_coo_tensor(t.tensor([[0, 0]]), t.ones(2), (2,)),
     "meta": lambda t, x: t.ones(2, 3, device="meta"),
     "meta view": lambda t, x: t.ones(2, 3, device="meta").t(),
@@ -96,14 +108,14 @@ VIEWS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:Sparse invariant")
+@pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_and_kinds(name, way, form):
     made, loaded = across(way, lambda t: VIEWS[name](t, t.arange(24.0).reshape(2, 3, 4)), form)
     assert shown(made) == shown(loaded)
-    if not made.is_sparse and not made.is_meta:
+    if made.layout in (torch.strided, ft.strided) and not made.is_meta:
         assert made.untyped_storage().nbytes() == loaded.untyped_storage().nbytes()
 
 
@@ -707,12 +719,12 @@ def test_scripted_archives_are_refused_as_there():
 
 @pytest.mark.filterwarnings("ignore")
 def test_kinds_that_are_not_here_are_named():
-    csr, quantized = (
-        torch.eye(2).to_sparse_csr(),
+    blocks, quantized = (
+        torch.eye(2).to_sparse_bsr((1, 1)),
         torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
     )
     for value, name in (
-        (csr, "sparse_csr"),
+        (blocks, "sparse_bsr"),
         (quantized, "qint8|qtensor"),
         (torch.ones(1).to(torch.complex32), "complex32"),
     ):

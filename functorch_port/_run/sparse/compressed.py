@@ -98,7 +98,7 @@ class CompressedTensor(SparseTensor):
 
     def values(self) -> Tensor:
         """The values of the entries (nnz), in the layout's order."""
-        return self._own
+        return self._vals
 
     def _expected(self, name: str) -> RuntimeError:
         return expected(name, _NAMES[self._layout])
@@ -115,8 +115,8 @@ class CompressedTensor(SparseTensor):
     # ------------------------------------------------------------ other layouts
 
     def _coo(self) -> SparseTensor:
-        made = SparseTensor._make(self._ids, self._own, self._size, self._coalesced)
-        made._dense = self._dense
+        made = SparseTensor._make(self._ids, self._vals, self._size, self._coalesced)
+        made._dense = self._elements()
         return made.coalesce()
 
     def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None, **kwargs: Any) -> SparseTensor:
@@ -126,19 +126,6 @@ class CompressedTensor(SparseTensor):
         return self._coo() if layout in (None, sparse_coo) else compressed(self._coo(), layout)
 
     # ------------------------------------------------------- as other tensors
-
-    @property
-    def requires_grad(self) -> bool:
-        return self._own.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        if value and not self._own.requires_grad:
-            raise NotImplementedError(
-                f"a tensor of layout {self._layout} is no leaf that requires a gradient here: let its values require "
-                "it, or compute it from a dense tensor that does"
-            )
-        self._own.requires_grad = bool(value)
 
     def stride(self, dim: int | None = None) -> Any:
         raise RuntimeError("Sparse CSR tensors do not have strides")
@@ -157,23 +144,17 @@ class CompressedTensor(SparseTensor):
     storage = _typed_storage = untyped_storage
 
     @property  # type: ignore[override]
-    def data(self) -> CompressedTensor:
-        return self._with(self._own.detach())
+    def data(self) -> SparseTensor:
+        return self.detach()
 
     @data.setter
     def data(self, other: Any) -> None:
-        self._take(other)
-        self._own = self._own.detach()
+        SparseTensor.data.fset(self, other)  # type: ignore[attr-defined]
+        self._index_dtype = other._index_dtype
 
-    def detach_(self) -> CompressedTensor:
-        self._own = self._own.detach()
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CompressedTensor:
-        if id(self) not in memo:
-            parts = self._ids.__deepcopy__(memo), self._own.__deepcopy__(memo)
-            memo[id(self)] = CompressedTensor._of(*parts, self._size, self._layout, self._index_dtype)
-        return memo[id(self)]
+    def _filed(self) -> tuple[Any, ...]:
+        begins, others = (self._index(name) for name in _SORTED[self._layout][1:])
+        return begins, others, self._own.detach().requires_grad_(self.requires_grad), self.shape  # type: ignore[attr-defined]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         begins, others = (self._index(name).numpy() for name in _SORTED[self._layout][1:])
@@ -214,7 +195,7 @@ def compressed(given: SparseTensor, kind: layout) -> Any:
         order = np.lexsort(host)
         ids, vals = _device(host[:, order]), vals.index_select(0, _device(order))  # type: ignore[attr-defined]
     made = CompressedTensor._of(ids, vals, given._size, kind)
-    made._dense = given._dense
+    made._dense = given._elements()
     return made
 
 
@@ -261,11 +242,11 @@ def _making(kind: layout) -> Callable[..., Any]:
             dtype, device: default: those of ``values``.
             layout: nothing else than that of the function.
             pin_memory, check_invariants: without effect: the indices are checked in any case.
-            requires_grad: not supported; require it on ``values``.
+            requires_grad: whether the result is a leaf that requires a gradient.
 
         Raises:
             RuntimeError: the shapes do not fit, or the indices are not of such a matrix.
-            NotImplementedError: batches, dense dimensions, or ``requires_grad``.
+            NotImplementedError: batches or dense dimensions.
 
         Example:
             >>> import functorch_port as torch
@@ -337,7 +318,7 @@ def _checked(
             raise RuntimeError(f"`{said}` is not satisfied.")
     counts = np.diff(starts)
     row = np.repeat(np.arange(len(counts)), np.maximum(counts, 0))
-    if (counts < 0).any() or (np.diff(row * max(size[1 - by], 1) + places) <= 0).any():
+    if (counts < 0).any() or ((np.diff(row) == 0) & (np.diff(places) <= 0)).any():
         raise RuntimeError(
             f"`{others}[..., {begins}[..., i - 1]:{begins}[..., i]] for all i = 1, ..., {count} are sorted and "
             "distinct along the last dimension values` is not satisfied."

@@ -154,7 +154,8 @@ def _to_sparse(
     is_recorded = vals.requires_grad
     vals = with_history(vals, (Picked(vals), 0)) if is_recorded else vals
     made = SparseTensor._make(_device(ids.astype(np.int64)), vals, self.shape, coalesced=True)
-    made._dense = self if is_recorded else None
+    if is_recorded:
+        made._dense = lambda: self.view_as(self)  # type: ignore[attr-defined]
     return made
 
 

@@ -41,6 +41,12 @@ def _mm_plan(rows: int) -> Any:
     return _plan(mm, "MmBackward0")
 
 
+def _then(input: Any, fn: Callable[[Any], Tensor]) -> Callable[[], Tensor] | None:
+    """What gives all elements of a result, where those of the operand are known."""
+    found = input._elements()
+    return None if found is None else lambda: fn(found())
+
+
 def _is_sparse(x: Any) -> bool:
     return isinstance(x, SparseTensor)
 
@@ -164,7 +170,7 @@ def _mul(input: Any, other: Any) -> Tensor:
         input, other = other, input
     if not isinstance(other, Tensor) or (other.dim() == 0 and not other.is_sparse):
         made = input._with(input._vals * other)
-        made._dense = None if input._dense is None else input._dense * other
+        made._dense = _then(input, lambda dense: dense * other)
         return made  # type: ignore[no-any-return]
     if other.shape != input.shape:
         raise NotImplementedError("a sparse tensor times one of another shape: use .to_dense()")
@@ -274,7 +280,7 @@ def _permute(input: Any, *dims: Any) -> Tensor:
     ids = _device(np.asarray(input._indices()._value)[order[:k]])
     same = order == list(range(input.dim())) and input._coalesced
     made = SparseTensor._make(ids, input._trim()._vals, [input._size[d] for d in order], same)
-    made._dense = None if input._dense is None else input._dense.permute(order)
+    made._dense = _then(input, lambda dense: dense.permute(order))
     return made
 
 
@@ -303,6 +309,16 @@ def _mm(input: Any, other: Any) -> Tensor:
         )
         return input @ other  # type: ignore[no-any-return]
     return masked_mm(input, other)
+
+
+@_operation("_linear_2d", "_linear_nd", "_linear_2d_unbiased", "_linear_nd_unbiased")
+def _linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
+    """`nn.functional.linear` with a sparse weight."""
+    if _is_sparse(input) or _is_sparse(bias):
+        raise NotImplementedError("linear: of a sparse input or bias use .to_dense()")
+    rows = input.reshape(-1, input.shape[-1])
+    out = _mm(rows, _t(weight)).reshape(*input.shape[:-1], weight.shape[0])  # type: ignore[attr-defined]
+    return out if bias is None else out + bias
 
 
 def masked_mm(input: Any, other: Any) -> Tensor:

@@ -16,7 +16,7 @@ from ..._base import dtypes
 from ..._base.layout import SparseOperand, sparse_coo
 from ..._base.size import Size
 from ..._base.tuning import tuning
-from ..._tensor import grad_mode, printing
+from ..._tensor import grad_mode, gradients, printing
 from ..._tensor.node import Node, RemovableHandle, accumulator
 from ..._tensor.overriding import disabled
 from ..._tensor.plan import Plan
@@ -88,6 +88,17 @@ class Picked(Node):
     apply_recorded = apply
 
 
+def _part(name: str) -> Any:
+    """An attribute that a trace is told of when it is read."""
+
+    def get(self: Any) -> Any:
+        if tracing.overlay:
+            tracing.overlay.note_part(self, name)
+        return self.__dict__[name]
+
+    return property(get, lambda self, value: self.__dict__.update({name: value}))
+
+
 class SparseTensor(Tensor):
     """A tensor of layout `torch.sparse_coo`; made by `sparse_coo_tensor`, `Tensor.to_sparse` and sparse embeddings.
 
@@ -97,16 +108,17 @@ class SparseTensor(Tensor):
     Reference: https://docs.pytorch.org/docs/stable/sparse.html
     """
 
-    is_sparse = True
+    is_sparse = _sparse = True
+    _is_param = False
     __torch_function__ = disabled  # type: ignore[assignment]
 
-    _ids: Tensor
-    _own: Tensor
+    _ids: Tensor = _part("_ids")
+    _own: Tensor = _part("_own")
     _size: tuple[int, ...]
     _coalesced: bool
     _loose: bool
-    #: the dense tensor with a history that it was made of
-    _dense: Tensor | None
+    #: gives the dense tensor with a history that it was made of
+    _dense: Callable[[], Tensor] | None
 
     @classmethod
     def _make(
@@ -196,7 +208,7 @@ class SparseTensor(Tensor):
         ids, linear = self._host_indices()
         _, first, inverse = np.unique(linear, return_index=True, return_inverse=True)
         made = self._gathered(ids[:, first], len(first), [(self._vals, inverse)], True)
-        made._dense = self._dense
+        made._dense = self._elements()
         return made
 
     def _host_indices(self) -> tuple[np.ndarray, np.ndarray]:
@@ -245,16 +257,21 @@ class SparseTensor(Tensor):
         if dtype is not None:
             raise RuntimeError("dtype argument is not supported by sparse_to_dense")
         if masked_grad is False and self._is_from_leaf():
-            if self.is_leaf:
-                return with_history(self.detach().to_dense(), (Elements(self), 0))
-            if self._dense is not None:
-                return self._dense.view_as(self._dense)  # type: ignore[attr-defined,no-any-return]
+            found = self._elements()
+            if found is not None:
+                return found()
             raise NotImplementedError(
                 "the gradient of all elements of what was computed from a sparse leaf, or from to_sparse(): only that "
                 "of its entries is known. Use to_dense() or the functions of torch.sparse, or compute with "
                 "leaf.to_dense(masked_grad=False), or with the dense tensor"
             )
         return _run(_dense_plan(self._size), [self._vals, self._ids])
+
+    def _elements(self) -> Callable[[], Tensor] | None:
+        """What gives the dense tensor that gets the gradient of all elements, where that is known."""
+        if self._requires_grad and self.is_leaf:
+            return lambda: with_history(self.detach().to_dense(), (Elements(self), 0))
+        return self._dense
 
     # ------------------------------------------------------- as other tensors
 
@@ -406,7 +423,9 @@ class SparseTensor(Tensor):
 
     @data.setter
     def data(self, other: SparseTensor) -> None:
+        gradients.check_layout(self, other)
         self._hold(other._ids, other._own.detach(), other._coalesced, other._loose)
+        self._size = other._size
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """With values of another dtype, or on another device."""
@@ -430,18 +449,23 @@ class SparseTensor(Tensor):
         raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        return printing.sparse_repr(self)
+        text = printing.sparse_repr(self)
+        return f"Parameter containing:\n{text}" if self._is_param else text
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
         if id(self) not in memo:
-            parts = self._ids.__deepcopy__(memo), self._own.__deepcopy__(memo)
-            copy = memo[id(self)] = SparseTensor._make(*parts, self._size, self._coalesced, self._loose)
-            copy._requires_grad = self._requires_grad
+            copy = memo[id(self)] = self._with(self._own.__deepcopy__(memo))
+            copy._ids, copy._requires_grad = self._ids.__deepcopy__(memo), self._requires_grad
+            copy._is_param = self._is_param
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         self._trim()
         return SparseTensor._make, (self._ids, self._own, self._size, self._coalesced)
+
+    def _filed(self) -> tuple[Any, ...]:
+        """What a file has of it."""
+        return self._indices(), self._values(), self.shape, self._coalesced
 
     def pow(self, exponent: Any) -> SparseTensor:
         """The elements to a power that is a number."""

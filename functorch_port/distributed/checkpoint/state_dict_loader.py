@@ -149,7 +149,7 @@ def _found(asked: Mapping[str, Place], contents: Contents, partial: bool) -> lis
                     f"Size mismatch between saved torch.Size({list(saved.shape)}) and current: "
                     f"torch.Size({list(place.value.shape)}) for {name}"
                 )
-            if isinstance(place.value, Tensor) and place.value.is_sparse:
+            if isinstance(place.value, Tensor) and place.value._sparse:
                 raise NotImplementedError(f"{name} is sparse: load into a dense tensor")
         found.append((place, saved))
     return found

@@ -49,7 +49,7 @@ def _declared(tensor: Tensor) -> NamedSharding | None:
 
 def found_sharding(tensor: Tensor) -> NamedSharding | None:
     """How a tensor lies on a mesh: as it was declared, or as the program that computed it has left it."""
-    if tensor.is_sparse:  # which has no Storage of its own
+    if tensor._sparse:  # which has no Storage of its own
         return None
     declared = _declared(tensor)
     if declared is not None:

@@ -94,7 +94,7 @@ def split(args: Any, mesh: Mesh, axes: Sequence[str], declared: bool = True) -> 
         return args, 1
 
     def place(leaf: Any) -> Any:
-        if not isinstance(leaf, Tensor) or not leaf.dim() or leaf.shape[0] != rows or leaf.is_sparse:
+        if not isinstance(leaf, Tensor) or not leaf.dim() or leaf.shape[0] != rows or leaf._sparse:
             return leaf
         if declared and _declared(leaf) is not None:
             return leaf

@@ -225,7 +225,7 @@ class ReplicasBackward(Node):
         self.mesh, self.by, self.kinds = mesh, by, _kinds(params)
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        if any(isinstance(g, Tensor) and g.is_sparse for g in grads):
+        if any(isinstance(g, Tensor) and g._sparse for g in grads):
             raise NotImplementedError(
                 "DistributedDataParallel with sparse gradients in several processes: Embedding(sparse=False)"
             )

@@ -96,7 +96,7 @@ def _registered(kind: type, sample: Any, table: dict) -> Callable[..., Any] | No
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Tensor:
     """Stack tensors along a new first dimension."""
-    if batch[0].is_sparse:
+    if batch[0]._sparse:
         raise RuntimeError(
             "Batches of sparse tensors are not currently supported by the default collate_fn; please provide a custom "
             "collate_fn to handle them appropriately."
