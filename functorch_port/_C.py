@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from . import library
 from ._array import tracing
 from ._base.device import device, get_default_device
 from ._base.dtypes import dtype as dtype
@@ -44,7 +45,7 @@ __all__ = [
 #: there are no files in it, but those of `_MODULES` are imported as parts of it
 __path__: list[str] = []
 
-_MODULES = {"_distributed_c10d": "distributed.distributed_c10d"}
+_MODULES = {"_VariableFunctions": "_VF", "_distributed_c10d": "distributed.distributed_c10d"}
 
 #: the other homes of what PyTorch has here, too
 _LAZY = {
@@ -155,12 +156,18 @@ def _are_functorch_transforms_active() -> bool:
     return tracing.in_jax()
 
 
-class _nn:
-    """``torch._C._nn``."""
+class _Functions:
+    """``torch._C._nn``: operators of layers."""
 
     @staticmethod
     def _parse_to(*args: Any, **kwargs: Any) -> Any:
         return parse_to(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(library.OpNamespace("aten"), name)
+
+
+_nn = _Functions()
 
 
 class _functorch:

@@ -65,6 +65,7 @@ for _table in (
 #: submodules and names in them, which are imported on first use
 _SUBMODULES = [
     "_C",
+    "_VF",
     "__config__",
     "__future__",
     "_custom_ops",

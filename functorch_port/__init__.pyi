@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from . import _C as _C
+from . import _VF as _VF
 from . import __config__ as __config__
 from . import __future__ as __future__
 from . import _custom_ops as _custom_ops

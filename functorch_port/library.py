@@ -273,13 +273,46 @@ def _slice(self: Any, dim: int = 0, start: Any = None, end: Any = None, step: in
     return self[(slice(None),) * (dim % self.ndim) + (slice(start, end, step),)]
 
 
-#: operators that are neither functions of torch nor methods of tensors
+def _functional() -> Any:
+    return importlib.import_module(f"{__package__}.nn.functional")
+
+
+def _padding(mode: str, dims: int) -> Callable[..., Any]:
+    def pad(self: Any, padding: Any) -> Any:
+        return _functional().pad(self, (padding,) * 2 * dims if isinstance(padding, int) else padding, mode)
+
+    return pad
+
+
+def _convolution(name: str) -> Callable[..., Any]:
+    def convolution(
+        self: Any, weight: Any, kernel_size: Any, bias: Any = None, stride: Any = 1, padding: Any = 0
+    ) -> Any:
+        return getattr(_functional(), name)(self, weight, bias, stride, padding)
+
+    return convolution
+
+
+#: operators that are functions of `nn.functional` with the same arguments
+_FUNCTIONAL = frozenset({
+    "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "avg_pool3d", "gelu", "glu", "hardsigmoid", "hardswish",
+    "hardtanh", "leaky_relu", "linear", "mish", "one_hot", "pad", "relu6", "scaled_dot_product_attention", "silu",
+    "softplus", "softshrink",
+})  # fmt: skip
+
+
+#: operators that are nothing of these, and neither functions of torch nor methods of tensors
 _NATIVE: dict[str, Callable[..., Any]] = {
     "_pin_memory": lambda self, device=None: self.pin_memory(device),
     "_to_copy": _to_copy,
     "alias": lambda self: self.view_as(self),
     "index": _index,
+    "log_sigmoid": lambda self: _functional().logsigmoid(self),
     "slice": _slice,
+    "slow_conv3d": _convolution("conv3d"),
+    "thnn_conv2d": _convolution("conv2d"),
+    **{f"reflection_pad{n}d": _padding("reflect", n) for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": _padding("replicate", n) for n in (1, 2, 3)},
 }
 
 
@@ -287,6 +320,8 @@ _NATIVE: dict[str, Callable[..., Any]] = {
 def _of_pytorch(namespace: str, name: str) -> OpOverloadPacket | None:
     torch = importlib.import_module(__package__ or "")
     fn = _NATIVE.get(name) or getattr(torch, name, None) or getattr(torch.Tensor, name, None)
+    if name in _FUNCTIONAL:
+        fn = getattr(_functional(), name)
     if fn is None and name.startswith("_"):  # libraries have such operators in tables
         fn = refused_function(
             f"torch.ops.{namespace}.{name}", "it is a part of PyTorch: call a public function"
@@ -311,7 +346,8 @@ class OpNamespace:
         if found is None:
             raise AttributeError(
                 f"torch.ops.{self._name}.{name}: no such operator. Of PyTorch's own operators those are here that are "
-                "functions of torch or methods of tensors. Compiled extensions cannot be loaded"
+                "functions of torch or of torch.nn.functional with the same arguments, or methods of tensors. Compiled "
+                "extensions cannot be loaded"
             )
         return found
 

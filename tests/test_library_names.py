@@ -13,6 +13,7 @@ import sys
 import urllib.error
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from nn_programs import same, tries
@@ -773,3 +774,62 @@ def test_questions_about_shapes_and_dtypes():
         ]  # fmt: skip
 
     same(program)
+
+
+OPERATORS = """
+gelu(x)
+gelu(x, approximate="tanh")
+silu(x)
+mish(x)
+relu6(x)
+hardtanh(x, -0.5, 0.5)
+hardswish(x)
+hardsigmoid(x)
+leaky_relu(x, 0.2)
+softplus(x, 2, 3)
+softshrink(x, 0.3)
+log_sigmoid(x)
+glu(x, 1)
+linear(x, x.sum(0), x[0, :, 0])
+one_hot(i, 5)
+pad(x, (1, 1), "reflect")
+avg_pool2d(x, 2, 1, (1, 1), False, True)
+adaptive_avg_pool2d(x, (2, 3))
+reflection_pad1d(x, (1, 2))
+reflection_pad2d(x, (1, 2, 0, 1))
+replication_pad1d(x, (1, 2))
+replication_pad2d(x, (1, 2, 0, 1))
+scaled_dot_product_attention(x, x, x, is_causal=True)
+thnn_conv2d(x[None], x[None, :, :2, :2], (2, 2), None, (1, 1), (1, 1))
+slow_conv3d(x[None, None], x[None, None, :, :2, :2], (2, 2, 2))
+replication_pad1d(x, 1)
+reflection_pad1d(x, (9, 9))
+"""
+
+
+@pytest.mark.parametrize("program", OPERATORS.strip().split("\n"))
+def test_operators_of_layers(program):
+    """`torch._C._nn`, and `torch.ops.aten` where PyTorch has the operator there with these arguments."""
+    for at in ("T._C._nn", "T.ops.aten"):
+        found = []
+        for T in (torch, ft):
+            x = T.linspace(-2, 3, 48).reshape(2, 4, 6)
+            try:
+                value = eval(f"{at}.{program}", {"T": T, "x": x, "i": T.tensor([0, 4])})
+                found.append(value.detach().numpy())
+            except Exception as error:
+                found.append(type(error))
+        if (
+            isinstance(found[0], type) and at == "T.ops.aten"
+        ):  # PyTorch has it there with other arguments, or not
+            continue
+        if isinstance(found[0], type):
+            assert found[0] is found[1] or issubclass(found[1], (TypeError, RuntimeError)), found
+        else:
+            np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6)
+
+
+def test_functions_by_their_older_name():
+    assert ft._VF.gru is ft.gru and ft._C._VariableFunctions.einsum is ft.einsum
+    with pytest.raises(AttributeError, match="nothing"):
+        ft._VF.nothing  # noqa: B018
