@@ -16,6 +16,7 @@ from .._array.storage import Storage
 from .._array.symbolic import SymNumber
 from .._base.sizes import is_symbolic_dim
 from .._tensor.tensor import Tensor
+from .._tensor.view import View
 from .draft import Draft
 from .handles import Made
 from .overlay import Overlay, is_number
@@ -421,23 +422,23 @@ def _collect_optimizers(
 
 def _tensor_guards(
     overlay: Overlay, arguments: Arguments, states: Sequence[Tensor]
-) -> list[tuple[Tensor, bool | None, Storage | None]]:
-    """The tensors from outside, with what of each must stay: ``requires_grad``, and which Storage it looks at.
+) -> list[tuple[Tensor, bool | None, tuple[Storage, View | None] | None]]:
+    """The tensors from outside, with what of each must stay: ``requires_grad``, and what it looks at.
 
     ``states`` are those of optimizers, which a step takes without a tensor operation.
     """
-    found: list[tuple[Tensor, bool | None, Storage | None]] = []
+    found: list[tuple[Tensor, bool | None, tuple[Storage, View | None] | None]] = []
     for t, flag in overlay.tensors.items():
         if id(t) in arguments.own:
             continue
         if t in overlay.data:
             found.append((t, flag, None))
         elif t._storage not in overlay.inside and t._storage not in arguments.cells:
-            found.append((t, flag, t._storage))
+            found.append((t, flag, (t._storage, t._view)))
     for t in (*overlay.sources, *filter(overlay.is_outside, states)):
         known = t in overlay.tensors or t in overlay.data or id(t) in arguments.own
         if not known and t._storage not in arguments.cells:
-            found.append((t, None, t._storage))
+            found.append((t, None, (t._storage, t._view)))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .._array.joint import Joint
 from .._array.storage import Storage
 from .._tensor.tensor import Tensor
+from .._tensor.view import View
 from .._tensor.tree import LEAF, Structure
 from .effects import GradWrites, Target
 from .handles import Made
@@ -66,7 +67,9 @@ class Draft:
 
     number_places: dict[Any, tuple[Any, Any, Any, Any]] = field(default_factory=dict)
     grad_guards: list[tuple[Any, bool]] = field(default_factory=list)
-    tensor_guards: list[tuple[Tensor, bool | None, Storage | None]] = field(default_factory=list)
+    tensor_guards: list[tuple[Tensor, bool | None, tuple[Storage, View | None] | None]] = field(
+        default_factory=list
+    )
     table_guards: list[tuple[Any, Any, dict[str, dict[Any, Any]]]] = field(default_factory=list)
     hook_guards: list[tuple[Tensor, tuple[Any, ...]]] = field(default_factory=list)
     argument_hooks: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)

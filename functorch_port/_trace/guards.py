@@ -12,6 +12,7 @@ from .._array import tracing
 from .._array.joint import Joint
 from .._array.storage import Storage
 from .._tensor.tensor import Tensor
+from .._tensor.view import View
 from .overlay import same_table
 from .places import Places
 from .stages import hooks_of
@@ -40,7 +41,7 @@ class Guards:
         argument_hooks: positions of arguments (or of what is in places), and the hooks on their gradients.
         states: the Storages that the program reads or writes by themselves.
 
-        tensors: tensors, with ``requires_grad`` and Storage, or None where that does not matter.
+        tensors: tensors, with ``requires_grad``, and Storage and view, or None where that does not matter.
         tables: modules and optimizers, with ``training`` and copies of their tables (see `stateful`).
         shared: classes, with tables that all instances have in common, and copies of these.
         hooks: tensors, and the hooks on their gradients.
@@ -57,7 +58,7 @@ class Guards:
     places: Places | None
     argument_hooks: Sequence[tuple[int, tuple[Any, ...]]]
     states: set[Storage]
-    tensors: Sequence[tuple[Tensor, bool | None, Storage | None]]
+    tensors: Sequence[tuple[Tensor, bool | None, tuple[Storage, View | None] | None]]
     tables: Sequence[tuple[Any, Any, dict[str, dict[Any, Any]]]]
     shared: Sequence[tuple[type, dict[Any, Any], dict[Any, Any]]]
     hooks: Sequence[tuple[Tensor, tuple[Any, ...]]]
@@ -125,11 +126,15 @@ class Guards:
         for cls, table, before in self.shared:
             if not same_table(table, before):
                 return f"a hook of all {cls.__name__.lower()}s was added or removed"
-        for tensor, flag, cell in self.tensors:
+        for tensor, flag, place in self.tensors:
             if flag is not None and tensor._requires_grad is not flag:
                 return f"requires_grad of a tensor of shape {tuple(tensor.shape)} changed to {tensor._requires_grad}"
-            if cell is not None and tensor._storage is not cell:
-                return f"the data of a tensor of shape {tuple(tensor.shape)} was replaced"
+            if place is None:
+                continue
+            if tensor._storage is not place[0] or tensor._view is not place[1]:
+                return (
+                    f"the data of a tensor of shape {tuple(tensor.shape)} was replaced, or its shape changed"
+                )
         if not _have_hooks(self.hooks):
             return "the hooks of a tensor changed"
         for optimizer, params, (groups, state) in self.optimizers:

@@ -603,8 +603,9 @@ def _tables_of(optimizers: Iterable[Any]) -> set[int]:
 
 def _is_excluded(owner: Any, name: str) -> bool:
     """Attributes of modules and optimizers that other guards look after, and what packages keep for themselves."""
-    if name[:1] == "_" and not (is_users(type(owner)) and not is_installed(type(owner).__module__)):
-        return True
+    cls = type(owner)
+    if name[:1] == "_" and not (is_users(cls) and not is_installed(cls.__module__)):
+        return not (is_ours(cls.__module__) and name in getattr(cls, "_guarded", ()))
     kind = kind_of(owner)
     return kind is not None and kind.guards(name)
 

@@ -301,6 +301,7 @@ def _reshaped_in_place(name: str) -> None:
             seen = bind.function(name)(self, *args, **kwargs)
         seen._view.origin = PLAIN if self._view is None else self._view.origin
         self._view = seen._view
+        tracing.bump_epoch()
         self._touch()
         if recorded:
             self._requires_grad, self._grad_fn, self._output_nr = (

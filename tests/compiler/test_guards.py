@@ -55,6 +55,31 @@ def tensor_in_a_global(T, compile):
         yield run(data(T))
 
 
+@case(traces=4)
+def tensor_that_is_reshaped_in_place(T, compile):
+    w = T.arange(6.0, dtype=T.float64).reshape(2, 3)
+    run = compile(lambda x: x.sum() * w[0])
+    yield run(data(T))
+    w.t_()
+    yield run(data(T))
+    w.unsqueeze_(0)
+    yield run(data(T))
+    w.squeeze_(0).transpose_(0, 1)
+    yield run(data(T))
+    yield run(data(T))
+
+
+@case()
+def rate_of_a_scheduler(T, compile):
+    optimizer = T.optim.SGD([T.zeros(1, requires_grad=True)], lr=1.0)
+    scheduler = T.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    run = compile(lambda x: x * scheduler.get_last_lr()[0])
+    for _ in range(6):
+        yield run(data(T))
+        optimizer.step()
+        scheduler.step()
+
+
 @case(traces=3)
 def tensor_in_a_closure(T, compile):
     w = T.ones(2, dtype=T.float64)

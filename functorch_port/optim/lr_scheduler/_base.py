@@ -109,6 +109,8 @@ class LRScheduler:
 
     _get_lr_called_within_step = False
     _is_initial = False
+    #: private attributes that methods give to a compiled function, which compares them
+    _guarded = frozenset({"_last_lr", "_step_count"})
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         _check_optimizer(optimizer)
