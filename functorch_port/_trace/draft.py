@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from .._array.joint import Joint
 from .._array.storage import Storage
 from .._tensor.tensor import Tensor
-from .._tensor.view import View
 from .._tensor.tree import LEAF, Structure
+from .._tensor.view import View
 from .effects import GradWrites, Target
 from .handles import Made
 from .places import Places
