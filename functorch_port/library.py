@@ -279,15 +279,24 @@ def _functional() -> Any:
 
 def _padding(mode: str, dims: int) -> Callable[..., Any]:
     def pad(self: Any, padding: Any) -> Any:
-        return _functional().pad(self, (padding,) * 2 * dims if isinstance(padding, int) else padding, mode)
+        widths = (padding,) * 2 * dims if isinstance(padding, int) else tuple(padding)
+        if len(widths) != 2 * dims:
+            got = f", but got: {len(widths)}" if mode == "reflect" else ""
+            raise RuntimeError(f"padding size is expected to be {2 * dims}{got}")
+        return _functional().pad(self, widths, mode)
 
     return pad
 
 
-def _convolution(name: str) -> Callable[..., Any]:
+def _convolution(name: str, dims: int, wrong: str) -> Callable[..., Any]:
     def convolution(
         self: Any, weight: Any, kernel_size: Any, bias: Any = None, stride: Any = 1, padding: Any = 0
     ) -> Any:
+        sizes = (kernel_size,) * dims if isinstance(kernel_size, int) else tuple(kernel_size)
+        if len(sizes) != dims:
+            raise RuntimeError(wrong.format(len(sizes)))
+        if sizes != tuple(weight.shape[2:]):
+            raise RuntimeError(f"kernel_size is {sizes}, and the weight has the shape {tuple(weight.shape)}")
         return getattr(_functional(), name)(self, weight, bias, stride, padding)
 
     return convolution
@@ -309,8 +318,8 @@ _NATIVE: dict[str, Callable[..., Any]] = {
     "index": _index,
     "log_sigmoid": lambda self: _functional().logsigmoid(self),
     "slice": _slice,
-    "slow_conv3d": _convolution("conv3d"),
-    "thnn_conv2d": _convolution("conv2d"),
+    "slow_conv3d": _convolution("conv3d", 3, "It is expected kernel_size equals to 3, but got size {}"),
+    "thnn_conv2d": _convolution("conv2d", 2, "2D kernel_size expected"),
     **{f"reflection_pad{n}d": _padding("reflect", n) for n in (1, 2, 3)},
     **{f"replication_pad{n}d": _padding("replicate", n) for n in (1, 2, 3)},
 }

@@ -6,7 +6,9 @@ import collections
 import copy
 import hashlib
 import importlib
+import io
 import itertools
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -804,6 +806,11 @@ thnn_conv2d(x[None], x[None, :, :2, :2], (2, 2), None, (1, 1), (1, 1))
 slow_conv3d(x[None, None], x[None, None, :, :2, :2], (2, 2, 2))
 replication_pad1d(x, 1)
 reflection_pad1d(x, (9, 9))
+reflection_pad2d(x, (1, 1))
+replication_pad2d(x, ())
+slow_conv3d(x[None, None], x[None, None, :, :2, :2], (2, 2))
+thnn_conv2d(x[None], x[None, :, :2, :2], [])
+thnn_conv2d(x[None], x[None, :, :2, :2], (3, 3))
 """
 
 
@@ -833,3 +840,12 @@ def test_functions_by_their_older_name():
     assert ft._VF.gru is ft.gru and ft._C._VariableFunctions.einsum is ft.einsum
     with pytest.raises(AttributeError, match="nothing"):
         ft._VF.nothing  # noqa: B018
+
+
+def test_paths_in_a_checkpoint_that_python_3_13_wrote():
+    from functorch_port.distributed.checkpoint._theirs import _Unpickler
+
+    written = pickle.dumps(pathlib.PurePosixPath("shard"), 2)
+    renamed = written.replace(b"cpathlib\n", b"cpathlib._local\n")
+    for text in (written, renamed):
+        assert _Unpickler(io.BytesIO(text)).load().args == ("shard",)

@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 from jax.interpreters.partial_eval import dce_jaxpr
 from jax.sharding import Mesh
+
+from . import settings
 
 if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import Jaxpr
@@ -86,7 +89,17 @@ def _called(eqn: Any, platform: str) -> Any:
     name, params = eqn.primitive.name, eqn.params
     if name == "cond" and params.get("branches_platforms"):
         return _branch(params, platform)
+    if name == "call_hi_primitive":
+        return _expanded(eqn)
     return params[_CALLS[name]] if name in _CALLS else None
+
+
+def _expanded(eqn: Any) -> Any:
+    """The program of what JAX traces as one operation of another kind: `jnp.nonzero`, `jnp.einsum` from 0.12 on."""
+    one = eqn.params["_prim"]
+    given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+    with jax.enable_x64(settings.get("X64")):
+        return jax.make_jaxpr(one.expand)(*jax.tree.unflatten(one.in_tree, given))
 
 
 def _branch(params: dict[str, Any], platform: str) -> Any:
@@ -143,7 +156,9 @@ def _only(value: Any, platform: str) -> Any:
     """The same program, or parameter of an operation, without the branches for other platforms."""
     if isinstance(value, tuple | list):
         return type(value)(_only(one, platform) for one in value) if _has_jaxpr(value) else value
-    if hasattr(value, "consts") and hasattr(value, "jaxpr"):
+    if (
+        hasattr(value, "consts") and getattr(value, "jaxpr", value) is not value
+    ):  # which it is from JAX 0.12 on
         return value.replace(jaxpr=_only(value.jaxpr, platform))
     if not hasattr(value, "eqns"):
         return value

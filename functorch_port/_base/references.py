@@ -74,8 +74,11 @@ def owners(
     by_id = {id(value): value for value in values}
     found: list[Any] = []
     held: list[Any] = []
-    referrers = gc.get_referrers(*values) if values else []
-    hidden |= {id(x): x for x in (values, by_id, found, held, referrers)}
+    given = tuple(
+        values
+    )  # Python hands this on as it is; one that it made would count as an owner from 3.13 on
+    referrers = gc.get_referrers(*given) if given else []
+    hidden |= {id(x): x for x in (values, given, by_id, found, held, referrers)}
     for owner in referrers:
         if id(owner) in hidden or isinstance(owner, (types.FrameType, *ignored)):
             continue

@@ -120,7 +120,8 @@ _HEAD = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 _LINE = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.+?) ([a-z][\w-]*)\((.*)$")
 _ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=]*)\](?:\{([^}]*)\})?")
 _SPACE = re.compile(r"S\((\d+)\)")
-_NAME = re.compile(r"%([\w.-]+)")
+#: an instruction, or an element of one that is a tuple
+_NAME = re.compile(r"%([\w.-]+(?:#\d+)*)")
 
 
 def parse(text: str) -> Program:
@@ -131,11 +132,13 @@ def parse(text: str) -> Program:
     """
     computations: dict[str, dict[str, Instruction]] = {}
     entry, body = "", None
+    made_of: dict[str, str] = {}
     for line in text.splitlines():
         if body is None or line[:1] not in (" ", "\t"):
             head = _HEAD.match(line)
             if head:
                 body = computations[head[2]] = {}
+                made_of = {}
                 entry = head[2] if head[1] else entry
             continue
         found = _LINE.match(line)
@@ -143,11 +146,15 @@ def parse(text: str) -> Program:
             root, name, made, opcode, rest = found.groups()
             end = _closing(rest)
             given = rest[:end]
+            operands = tuple(_NAME.findall(given))
+            made_of[name] = made
+            for operand in operands:
+                _add_element(operand, body, made_of)
             body[name] = Instruction(
                 name,
                 opcode,
                 tuple(_shapes(made)),
-                tuple(_NAME.findall(given)),
+                operands,
                 given,
                 rest[end + 1 :],
                 bool(root),
@@ -159,6 +166,37 @@ def parse(text: str) -> Program:
         )
     counts = re.findall(r"\b(?:num_partitions|replica_count)=(\d+)", text.partition("\n")[0])
     return Program(computations, entry, math.prod(map(int, counts)))
+
+
+def _add_element(name: str, body: dict[str, Instruction], made_of: dict[str, str]) -> None:
+    """Have the instruction that ``x#2`` stands for, where the text (of JAX from 0.12 on) has none."""
+    of, _, index = name.rpartition("#")
+    if not of or name in body:
+        return
+    _add_element(of, body, made_of)
+    made = made_of[name] = _parts(made_of[of])[int(index)]
+    body[name] = Instruction(
+        name,
+        "get-tuple-element",
+        tuple(_shapes(made)),
+        (of,),
+        f"%{of}",
+        f", index={index}",
+        False,
+        made[0] == "(",
+    )
+
+
+def _parts(text: str) -> list[str]:
+    """The types of a tuple's elements."""
+    parts, depth = [""], 0
+    for letter in text[1 : _closing(text[1:]) + 1]:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 def _closing(text: str) -> int:

@@ -434,8 +434,14 @@ class Overlay:
             )
         with jax.ensure_compile_time_eval():
             stand_in = jnp.zeros(draw.shape or (1,), draw.dtype.np)
+        drawn = jax.lax.optimization_barrier(stand_in)
+        if not isinstance(drawn, jax.core.Tracer):  # the program would have the zeros
+            raise RuntimeError(
+                "JAX computes with constants at once in this thread, since an interrupt came where it does so for a "
+                "while: random numbers cannot become inputs of a program. Go on in another thread, or start again"
+            )
         self.draws.append((draw, stand_in))
-        return jax.lax.optimization_barrier(stand_in).reshape(draw.shape)
+        return drawn.reshape(draw.shape)
 
     def data_dependent(self, name: str, instead: str) -> str:
         return (

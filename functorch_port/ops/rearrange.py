@@ -31,6 +31,8 @@ def pixel_shuffle(input: Array, upscale_factor: int):
     r = upscale_factor
     _check_image("pixel_shuffle", input, "upscale_factor", r)
     *lead, channels, height, width = input.shape
+    if r * r >= 2**63:
+        raise ValueError(f"upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={r}")
     if channels % (r * r):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "

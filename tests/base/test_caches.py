@@ -157,7 +157,7 @@ def test_a_program_that_is_let_go_of_needs_no_collector(tuned):
         gc.enable()
 
 
-#: Trains on batches of 500 sizes, and prints how many MB that leaves of what JAX lets go of, too.
+#: Trains on batches of 500 sizes, and prints how many MB the second half leaves of what JAX lets go of, too.
 GROWTH = """
 import ctypes, gc, sys
 
@@ -184,9 +184,9 @@ def megabytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096 / 1e6
 
-step(torch.ones(300, 16))
-before = megabytes()
-for size in range(301, 801):  # too many numbers for numpy
+for size in range(300, 800):  # too many numbers for numpy
+    if size == 550:
+        before = megabytes()
     step(torch.ones(size, 16))
 print(megabytes() - before)
 """
@@ -195,7 +195,7 @@ print(megabytes() - before)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for the memory")
 @pytest.mark.parametrize("how", ["eager", "compiled"])
 def test_sizes_of_batches_do_not_fill_the_memory(how):
-    """JAX alone leaves 130 MB in such a loop, as XLA does not give back all that a compilation takes."""
+    """What XLA keeps of the first compilations (100 MB and more, as it does for JAX alone) is not counted."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("FUNCTORCH_PORT")} | {
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": str(Path(__file__).parents[2]),
@@ -207,4 +207,4 @@ def test_sizes_of_batches_do_not_fill_the_memory(how):
     script = [sys.executable, "-W", "ignore", "-c", GROWTH, how]
     done = subprocess.run(script, env=env, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 150
+    assert float(done.stdout) < 45

@@ -84,8 +84,9 @@ def instruction(lines: Lines, primitive: str, operands: Sequence[str], kinds: Se
         return lines.add(f"{name} {kind} {', '.join(operands)}")
     if kind == "float" and primitive in _FUNCTIONS:
         return _FUNCTIONS[primitive](lines, operands[0])
-    if kind in _SUFFIX and primitive == "square":
-        return lines.add(f"fmul {kind} {operands[0]}, {operands[0]}")
+    if kind in _SUFFIX and primitive in ("square", "one_minus_square"):
+        square = lines.add(f"fmul {kind} {operands[0]}, {operands[0]}")
+        return square if primitive == "square" else lines.add(f"fsub {kind} {constant(1, kind)}, {square}")
     if kind in _SUFFIX and primitive == "rsqrt":
         return lines.add(f"fdiv {kind} {constant(1, kind)}, {_call(lines, 'sqrt', *operands, kind=kind)}")
     if primitive == "select_n" and kind == "i1" and len(operands) == 3:

@@ -210,6 +210,13 @@ def _by(fn: Callable[..., Any], kinds: str, each: float = 3e-3) -> Callable[...,
     return rule
 
 
+def _horner(x: Any, *coefficients: Any) -> Any:
+    *lower, result = coefficients
+    for factor in reversed(lower):
+        result = result * x + factor
+    return result
+
+
 def _round(w: Writer, eqn: Any, ins: list[Value]) -> Value:
     if int(eqn.params["rounding_method"]) == 1:
         return w._emit(f"np.rint({ins[0].text})", eqn.outvars[0].aval, ins[0].shape, ins, 0.9)
@@ -230,6 +237,7 @@ ARITHMETIC_RULES: dict[str, Callable[..., Any]] = {
     "imag": _part,
     "integer_pow": _integer_power,
     "lgamma": _by(_lgamma, "f", 0.05),
+    "polynomial": _by(_horner, "f"),
     "polygamma": _by(_polygamma, "f", 0.1),
     "population_count": _by(_ones, "iu"),
     "real": _part,

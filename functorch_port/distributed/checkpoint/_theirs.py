@@ -47,7 +47,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("torch.distributed.checkpoint"):
             return _Tensor if name == "TensorStorageMetadata" else _Record
-        if module == "pathlib" or (module, name) == ("torch.serialization", "_get_layout"):
+        if module.partition(".")[0] == "pathlib" or (module, name) == ("torch.serialization", "_get_layout"):
             return _Record
         if (module, name) == ("torch", "Size"):
             return tuple
