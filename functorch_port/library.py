@@ -292,9 +292,10 @@ def _convolution(name: str, dims: int, wrong: str) -> Callable[..., Any]:
     def convolution(
         self: Any, weight: Any, kernel_size: Any, bias: Any = None, stride: Any = 1, padding: Any = 0
     ) -> Any:
+        for what, value in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding)):
+            if not isinstance(value, int) and len(value) != dims:
+                raise RuntimeError(wrong.format(what, len(value)))
         sizes = (kernel_size,) * dims if isinstance(kernel_size, int) else tuple(kernel_size)
-        if len(sizes) != dims:
-            raise RuntimeError(wrong.format(len(sizes)))
         if sizes != tuple(weight.shape[2:]):
             raise RuntimeError(f"kernel_size is {sizes}, and the weight has the shape {tuple(weight.shape)}")
         return getattr(_functional(), name)(self, weight, bias, stride, padding)
@@ -318,8 +319,8 @@ _NATIVE: dict[str, Callable[..., Any]] = {
     "index": _index,
     "log_sigmoid": lambda self: _functional().logsigmoid(self),
     "slice": _slice,
-    "slow_conv3d": _convolution("conv3d", 3, "It is expected kernel_size equals to 3, but got size {}"),
-    "thnn_conv2d": _convolution("conv2d", 2, "2D kernel_size expected"),
+    "slow_conv3d": _convolution("conv3d", 3, "It is expected {} equals to 3, but got size {}"),
+    "thnn_conv2d": _convolution("conv2d", 2, "2D {} expected"),
     **{f"reflection_pad{n}d": _padding("reflect", n) for n in (1, 2, 3)},
     **{f"replication_pad{n}d": _padding("replicate", n) for n in (1, 2, 3)},
 }

@@ -810,6 +810,8 @@ reflection_pad2d(x, (1, 1))
 replication_pad2d(x, ())
 slow_conv3d(x[None, None], x[None, None, :, :2, :2], (2, 2))
 thnn_conv2d(x[None], x[None, :, :2, :2], [])
+thnn_conv2d(x[None], x[None, :, :2, :2], [2, 2], None, [1])
+slow_conv3d(x[None, None], x[None, None, :, :2, :2], (2, 2, 2), None, 1, (1,))
 thnn_conv2d(x[None], x[None, :, :2, :2], (3, 3))
 """
 

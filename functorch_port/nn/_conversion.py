@@ -165,7 +165,7 @@ def apply_to_tensors(module: Module, fn: Callable[[Tensor], Tensor], recurse: bo
             found, new_grad = fn(param), None if grad is None else fn(grad)
             if ways.swap:
                 _swap(f"{type(module).__name__}.{name}", param, found, new_grad)
-            elif ways.overwrite:
+            elif ways.overwrite or found.layout is not param.layout:
                 module._parameters[name] = new = Parameter(found, param.requires_grad)
                 new.grad = None if new_grad is None else new_grad.requires_grad_(grad.requires_grad)
             else:

@@ -229,6 +229,16 @@ def test_parameters() -> None:
         assert str(layer.weight) == before
 
 
+def test_a_conversion_may_make_parameters_sparse() -> None:
+    layer = ft.nn.Linear(4, 3)
+    layer.weight.grad = ft.ones(3, 4)
+    weight, dense = layer.weight, layer.weight.detach().clone()
+    layer._apply(lambda t: t.to_sparse())
+    assert layer.weight is not weight and isinstance(layer.weight, ft.nn.Parameter)
+    assert layer.weight.grad.layout is layer.weight.layout is ft.sparse_coo and layer.weight.requires_grad
+    assert layer.weight.to_dense().equal(dense) and weight.equal(dense)
+
+
 @pytest.mark.parametrize("kind", ["to_sparse", "to_sparse_csr"])
 def test_a_compiled_function_sees_writes_to_a_sparse_tensor(kind: str) -> None:
     w, x = getattr(ft.tensor(A), kind)(), ft.ones(4, 2)
