@@ -47,7 +47,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
     _is_param = True
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        if data is not None and type(data) is not Tensor and (is_overriding(type(data)) or data._sparse):
+        if isinstance(data, Tensor) and type(data) is not Tensor and (is_overriding(type(data)) or data._sparse):
             return _marked(data, requires_grad)
         with WithoutAll():
             if data is None:
