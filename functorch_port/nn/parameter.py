@@ -47,7 +47,8 @@ class Parameter(Tensor, metaclass=_ParameterType):
     _is_param = True
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        if isinstance(data, Tensor) and type(data) is not Tensor and (is_overriding(type(data)) or data._sparse):
+        kind = type(data)
+        if kind is not Tensor and data is not None and (is_overriding(kind) or getattr(kind, "_sparse", False)):
             return _marked(data, requires_grad)
         with WithoutAll():
             if data is None:
