@@ -219,8 +219,9 @@ def test_parameters() -> None:
             layer.zero_grad()
             shown[-1] += [str(layer.double().weight), layer.weight.grad is None]
         assert shown[0] == shown[1]
-        twin = copy.deepcopy(layer)
-        assert isinstance(twin.weight, ft.nn.Parameter) and twin.weight.layout is layer.weight.layout
+        for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            assert isinstance(twin.weight, ft.nn.Parameter) and twin.weight.layout is layer.weight.layout
+            assert twin.weight.requires_grad and list(dict(twin.named_parameters())) == ["weight"]
         before = str(layer.weight)
         layer(ft.ones(2, 4).double()).sum().backward()
         for make in (ft.optim.SGD, ft.optim.Adam):

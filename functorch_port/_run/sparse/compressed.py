@@ -156,7 +156,7 @@ class CompressedTensor(SparseTensor):
         begins, others = (self._index(name) for name in _SORTED[self._layout][1:])
         return begins, others, self._own.detach().requires_grad_(self.requires_grad), self.shape  # type: ignore[attr-defined]
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def _reduced(self) -> Any:
         begins, others = (self._index(name).numpy() for name in _SORTED[self._layout][1:])
         return _rebuilt, (begins, others, self._own.detach(), self._size, self.is_sparse_csr)
 

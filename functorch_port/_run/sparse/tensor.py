@@ -460,6 +460,11 @@ class SparseTensor(Tensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._is_param:
+            return _parameter, (self.detach(), self.requires_grad)
+        return self._reduced()
+
+    def _reduced(self) -> Any:
         self._trim()
         return SparseTensor._make, (self._ids, self._own, self._size, self._coalesced)
 
@@ -497,6 +502,12 @@ class SparseTensor(Tensor):
         empty = wrap(_zeros((0, *self._size[k:]), self._own._value.dtype))
         self._hold(wrap(_zeros((k, 0), np.int64)), empty, True, False)
         return self
+
+
+def _parameter(data: SparseTensor, requires_grad: bool) -> SparseTensor:
+    data._is_param = True
+    data.requires_grad = requires_grad
+    return data
 
 
 def _convert(name: str) -> Callable[..., Any]:
