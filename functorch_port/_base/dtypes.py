@@ -210,7 +210,8 @@ def from_name(name: str) -> dtype:
 
 
 def as_dtype(value: object, where: str, argument: str = "'dtype'") -> dtype:
-    """``value`` itself when it is a dtype, else PyTorch's TypeError for ``where(): argument ...``."""
+    """A dtype, or one of Python's number types as a dtype; else PyTorch's TypeError for ``where(): argument ...``."""
+    value = PYTHON.get(value, value) if isinstance(value, type) else value
     if not isinstance(value, dtype):
         raise TypeError(f"{where}(): argument {argument} must be torch.dtype, not {type(value).__name__}")
     return value
@@ -274,10 +275,7 @@ def get_default_complex_dtype() -> dtype:
 def _type_argument(value: object, where: str) -> dtype:
     if value is None:
         return _default
-    if not isinstance(value, dtype):
-        given = type(value).__name__
-        raise TypeError(f"{where}(): argument 'type' (position 1) must be torch.dtype, not {given}")
-    return value
+    return as_dtype(value, where, "'type' (position 1)")
 
 
 class finfo:

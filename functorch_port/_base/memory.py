@@ -146,6 +146,8 @@ def fits(size: int, args: Any) -> bool:
 def room(shape: Sequence[int], np_dtype: Any) -> None:
     """Raises PyTorch's error if there is no room on the host for an array that is to be made there."""
     size = math.prod(shape) * np_dtype.itemsize
+    if size == 0 and math.prod(n or 1 for n in shape) >= 1 << 63:
+        raise RuntimeError("Stride calculation overflowed")
     if type(size) is not int or size < LARGE:  # in a trace it may not be known
         return
     if size >= 1 << 63:

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from .._array.symbolic import SymNumber
+from .._base import dtypes
 from .._tensor.creation import tensor
 from .._tensor.overriding import Public, copied, noticed, noticing, publish, published
 from .._tensor.registered import function, functions
@@ -101,7 +104,7 @@ def _dunder(name: str, fn: Callable[..., Any], swap: bool) -> Callable[..., Any]
         if not isinstance(other, _OPERANDS):
             if noticed((other,)):
                 return getattr(self, name)(other)
-            other = _operand(other)
+            self, other = beside(self, other, name)
             if other is NotImplemented:
                 return other
         return fn(other, self) if swap else fn(self, other)
@@ -111,15 +114,23 @@ def _dunder(name: str, fn: Callable[..., Any], swap: bool) -> Callable[..., Any]
     return chosen
 
 
-def _operand(other: Any) -> Any:
-    """Numpy scalars and arrays and JAX arrays may stand beside a Tensor in an expression."""
+def beside(self: Tensor, other: Any, name: str) -> tuple[Tensor, Any]:
+    """Numpy scalars and arrays and JAX arrays may stand beside a Tensor in an expression.
+
+    PyTorch leaves an expression with an array of numpy's to numpy, so its result has the dtype that numpy gives.
+    """
+    if isinstance(other, np.ndarray):
+        if self.dtype is dtypes.bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        kind = np.result_type(self.dtype.np, other.dtype)
+        if kind.kind in "biu" and name in ("__truediv__", "__rtruediv__"):
+            kind = np.dtype(np.float64)
+        found = dtypes.from_np(kind)
+        return self.to(found), tensor(other).to(found)  # type: ignore[attr-defined]
     if type(other).__module__ == "numpy" and hasattr(other, "dtype"):
-        return other.item() if getattr(other, "ndim", 1) == 0 else tensor(other)
-    return (
-        tensor(other)
-        if hasattr(other, "__jax_array__") or type(other).__module__.startswith("jax")
-        else NotImplemented
-    )
+        return self, other.item()
+    is_array = hasattr(other, "__jax_array__") or type(other).__module__.startswith("jax")
+    return self, tensor(other) if is_array else NotImplemented
 
 
 def _inplace_dunder(dunder: str) -> str:

@@ -18,7 +18,13 @@ _grad = grad_mode.state
 #: operations that may not write to anything they read, not even to the same elements
 _APART = frozenset({"gather", "take", "index_select", "kthvalue", "cat", "masked_select"})
 #: operations that do not cast to the type of ``out``
-_SAME_TYPE = frozenset({"gather", "aminmax"})
+_SAME_TYPE = frozenset({"gather", "aminmax", "argmax", "argmin", "diag", "msort", "norm"})
+#: operations by element that give the type of their input
+_AS_INPUT = frozenset({
+    "abs", "bitwise_not", "ceil", "conj_physical", "fix", "floor", "frac", "hardshrink", "neg", "round", "sgn", "sign",
+    "trunc",
+})  # fmt: skip
+_BOOLEAN = frozenset({"isneginf", "isposinf", "signbit"})
 _FOURIER = re.compile("i?[rh]?fft[2n]?")
 
 
@@ -36,7 +42,7 @@ def write_out(out: Any, result: Any, name: str, inputs: Sequence[Any] = ()) -> A
             "the arguments requires grad."
         )
     if out.dtype is not result.dtype:
-        _check_type(out, result, name)
+        _check_type(out, result, name, inputs)
     for read in inputs:
         if isinstance(read, Tensor) and read._storage is out._storage:
             _check_memory(out, result, name, read)
@@ -44,8 +50,16 @@ def write_out(out: Any, result: Any, name: str, inputs: Sequence[Any] = ()) -> A
     return out
 
 
-def _check_type(out: Tensor, result: Tensor, name: str) -> None:
+def _check_type(out: Tensor, result: Tensor, name: str, inputs: Sequence[Any]) -> None:
     mine, theirs = result.dtype, out.dtype
+    if name in _AS_INPUT and isinstance(inputs[0], Tensor) and inputs[0].dtype is mine:
+        raise RuntimeError(f"Found dtype {theirs.scalar_name} but expected {mine.scalar_name}")
+    if name in _BOOLEAN:
+        raise RuntimeError(f"{name} does not support non-boolean outputs.")
+    if name == "nan_to_num":
+        raise RuntimeError(
+            f"nan_to_num: dtype of out: {theirs.scalar_name} should be same as input: {mine.scalar_name}"
+        )
     if _FOURIER.fullmatch(name) and not (theirs.is_complex if mine.is_complex else theirs.is_floating_point):
         shown = {"ifft2": "fftn", "ifftn": "fftn"}.get(name, name.replace("2", "n"))  # sic
         wanted = "complex" if mine.is_complex else "floating point"

@@ -368,11 +368,25 @@ def reinterpret(x: Any, dtype: Any) -> Any:
         parts = reinterpret(x.reshape(x.shape or 1), f"f{dtype.itemsize // 2}")
         out = lax.complex(parts[..., ::2], parts[..., 1::2])
         return out.reshape(x.shape) if x.ndim == 0 else out
+    if x.dtype.kind == "b":
+        return reinterpret(x.astype(np.uint8), dtype)
+    if dtype.kind == "b":
+        return reinterpret(x, np.uint8) != 0
     ratio = dtype.itemsize // x.dtype.itemsize
     if ratio > 1:
-        return lax.bitcast_convert_type(x.reshape(*x.shape[:-1], -1, ratio), dtype)
+        return lax.bitcast_convert_type(x.reshape(*x.shape[:-1], x.shape[-1] // ratio, ratio), dtype)
     out = lax.bitcast_convert_type(x, dtype)
-    return out if x.dtype.itemsize == dtype.itemsize else out.reshape(*x.shape[:-1], -1)
+    if x.dtype.itemsize == dtype.itemsize:
+        return out
+    return out.reshape(*x.shape[:-1], x.shape[-1] * out.shape[-1])
+
+
+def _put_reinterpreted(source: Any, value: Any) -> Any:
+    """The source with the bytes of the value. Those of a bool stay that are as true: 2 is no 1."""
+    if value.dtype.kind == "b":
+        same = value == reinterpret(source, value.dtype)
+        value = jnp.where(same, reinterpret(source, np.uint8), value.astype(np.uint8))
+    return reinterpret(value, source.dtype)
 
 
 #: views that are no gathers: ``put(source, value)`` is the source that looks like the value
@@ -381,7 +395,7 @@ _REINTERPRETED: dict[str, Callable[[Any, Any], Any]] = {
     "imag": lambda source, value: lax.complex(jnp.real(source), value),
     "_view_as_real": lambda source, value: lax.complex(value[..., 0], value[..., 1]),
     "_view_as_complex": lambda source, value: jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1),
-    "_view_dtype": lambda source, value: reinterpret(value, source.dtype),
+    "_view_dtype": _put_reinterpreted,
     "_conj": lambda source, value: jnp.conj(value),
     "_neg_view": lambda source, value: -value,
 }

@@ -48,7 +48,11 @@ class Parameter(Tensor, metaclass=_ParameterType):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         kind = type(data)
-        if kind is not Tensor and data is not None and (is_overriding(kind) or getattr(kind, "_sparse", False)):
+        if (
+            kind is not Tensor
+            and data is not None
+            and (is_overriding(kind) or getattr(kind, "_sparse", False))
+        ):
             return _marked(data, requires_grad)
         with WithoutAll():
             if data is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +16,10 @@ from .._array.fits import OWN
 from .._array.placed import like, sharding_of
 from .._array.symbolic import SymNumber
 from .._base import device as devices
-from .._base import dtypes, inside, meshes, strides
+from .._base import dtypes, inside, memory, meshes, strides
+from .._base import layout as layouts
 from .._base.layout import contiguous_format, memory_order, preserve_format, suggested_format
+from .._run import bind
 from .._run.call import Op
 from .._run.opnode import edge_of
 from .._run.registry import Array, composite, op, ops
@@ -329,28 +332,51 @@ def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tens
 
 @composite("resize_", where="method")
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
-    """Resize in place; elements keep their order, and new ones are 0."""
+    """Resize in place; elements keep their order in memory, and new ones are 0.
+
+    Args:
+        size: the new shape.
+        memory_format: how the elements lie, by default one row after the other.
+    """
     shape = _shape(size, "resize_")
-    if shape == self.shape:
+    kind = layouts.contiguous_format if memory_format is None else memory_format
+    rank = {layouts.channels_last: 4, layouts.channels_last_3d: 5, layouts.contiguous_format: len(shape)}.get(
+        kind
+    )
+    if rank is None:
+        raise RuntimeError("Unsupported memory formatPreserve")
+    if rank != len(shape):
+        raise RuntimeError(f"required rank {rank} tensor to use {kind._name} format")
+    if shape == self.shape and (memory_format is None or self.is_contiguous(memory_format=kind)):  # type: ignore[attr-defined]
         return self
+    count = math.prod(shape)
+    if count >= 1 << 63:
+        raise RuntimeError("numel: integer multiplication overflow")
+    if any(stride >= 1 << 63 for stride in strides.contiguous(shape)):
+        raise RuntimeError("Stride calculation overflowed")
+    memory.room(shape, self.dtype.np)
     writes = self._storage.version + 1
     flat = self._value.reshape(-1)
-    count = 1
-    for n in shape:
-        count *= n
     with tracing.x64():
         flat = jnp.pad(flat, (0, max(0, count - flat.size)))[:count]
     if tracing.in_jax():
         inside.may_rebind(self, self, "has its size changed")
-    self._look_at(storage.Storage(flat.reshape(shape)), None)
+    if kind is layouts.contiguous_format:
+        self._look_at(storage.Storage(flat.reshape(shape)), None)
+    else:
+        rows = wrap(flat.reshape(shape[0], *shape[2:], shape[1]))
+        seen = bind.function("permute")(rows, (0, len(shape) - 1, *range(1, len(shape) - 1)))
+        self._look_at(seen._storage, seen._view)
     self._storage.version = writes
     return self
 
 
 @composite("resize_as_")
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Resize in place to the size of another tensor."""
-    return resize_(self, tuple(the_template.shape))
+    """Resize in place to the size of another tensor; with `preserve_format`, to its format too."""
+    if memory_format is layouts.preserve_format:
+        memory_format = layouts.suggested_format(the_template)
+    return resize_(self, tuple(the_template.shape), memory_format=memory_format)
 
 
 @composite("chalf", where="method")

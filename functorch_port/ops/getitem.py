@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -201,15 +202,11 @@ def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = 
     """``input`` with ``values`` at the index tensors; added up where positions repeat if ``accumulate``."""
     _broadcast_check(indices)
     values = jnp.asarray(values, input.dtype if isinstance(values, bool) else None)
-    if values.dtype != input.dtype and not values.weak_type:
-        names = [dtypes.from_np(d).scalar_name for d in (input.dtype, values.dtype)]
-        raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {names[0]} for the destination "
-            f"and {names[1]} for the source."
-        )
-    values = _cast_value(values, input.dtype)
     where = _wrapped(indices, input.shape)
     target = jax.eval_shape(lambda x: x[where], input).shape
+    names = [dtypes.from_np(d).scalar_name for d in (input.dtype, values.dtype)]
+    matches = values.dtype == input.dtype or values.weak_type
+    values = _cast_value(values, input.dtype) if matches else values
     values = values.reshape(values.shape[_leading_ones(values.shape, len(target)) :])
     try:
         values = jnp.broadcast_to(values, target)
@@ -218,6 +215,11 @@ def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = 
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
             f"result of shape {list(target)}"
         ) from None
+    if not matches:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {names[0]} for the destination "
+            f"and {names[1]} for the source."
+        )
     return (add_at if accumulate else put_at)(input, where, values)
 
 
@@ -486,6 +488,14 @@ def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
         return [wrap(executor.current.place(i)) for i in np.nonzero(np.atleast_1d(host))]
 
 
+def _warn_of_bytes(mask: Tensor) -> None:
+    if mask.dtype is dtypes.uint8:
+        warnings.warn(
+            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+            stacklevel=4,
+        )
+
+
 def _index_tensors(tensors: list[Any], what: str) -> list[Any]:
     """The index tensors, with masks replaced by their nonzero positions and without trailing Nones."""
     out: list[Any] = []
@@ -493,6 +503,7 @@ def _index_tensors(tensors: list[Any], what: str) -> list[Any]:
         if item is _TAKEN:
             continue
         if item is not None and _is_mask(item):
+            _warn_of_bytes(item)
             out += _nonzero(item, what)
         else:
             out.append(item)
@@ -534,9 +545,13 @@ def setitem(x: Tensor, raw: Any, value: Any) -> None:
     masks = [t for t in tensors if t is not None and t is not _TAKEN]
     scalar = not isinstance(value, Tensor) or value.numel() == 1
     if whole and scalar and len(masks) == 1 and _is_mask(masks[0]) and tensors[0] is masks[0]:
+        if masks[0].dtype is dtypes.uint8:
+            raise RuntimeError(
+                "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
+            )
         x._check_inplace(value, name="masked_fill_")
         value = value.reshape(()) if isinstance(value, Tensor) and value.ndim else value  # type: ignore[attr-defined]
-        x._take(_mask_put(x, masks[0] != 0 if masks[0].dtype is dtypes.uint8 else masks[0], value))
+        x._take(_mask_put(x, masks[0], value))
         return
     target = x if whole else _basic_index(x, starts, spec)
     target._check_inplace(value, name="index_put_")

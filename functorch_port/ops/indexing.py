@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from jax import lax
 from .._array import executor
 from .._array.fits import ITEM, OWN
 from .._array.refusal import refuse
-from .._base import determinism
+from .._base import determinism, dtypes
 from .._base.layout import first_order
 from .._base.promotion import cast, promote
 from .._run import bind
@@ -491,12 +492,14 @@ def _check_take_along(input: Any, indices: Any, dim: int | None = None) -> None:
 @rounded_once
 def take_along_dim(input: TensorOnly, indices: TensorOnly, dim: int | None = None):
     """`gather`, with input and indices broadcast; without ``dim``, from the flattened input."""
-    if indices.dtype.kind not in "iu":
+    if dim is None:
+        if indices.dtype not in (np.int64, np.int32):
+            raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+        return input.reshape(-1)[indices.reshape(-1)]
+    if indices.dtype != np.int64:
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {type_name(indices)}"
         )
-    if dim is None:
-        return input.reshape(-1)[indices.reshape(-1)]
     if input.ndim != indices.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
@@ -651,6 +654,12 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
         )
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
+    if condition.dtype is dtypes.uint8:
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+            "version of PyTorch. Use a boolean condition instead.",
+            stacklevel=2,
+        )
     return (
         bind.function("_where")(condition, input, other)
         if out is None

@@ -113,7 +113,9 @@ def _matmul_dunder(name: str, swap: bool) -> None:
 
     def method(self: Tensor, other: Any) -> Any:
         if not isinstance(other, Tensor):
-            other = NotImplemented if isinstance(other, int | float | complex) else bind._operand(other)
+            if isinstance(other, int | float | complex):
+                return NotImplemented
+            self, other = bind.beside(self, other, name)
             if not isinstance(other, Tensor):
                 return NotImplemented
         return bind.function("matmul")(other, self) if swap else bind.function("matmul")(self, other)

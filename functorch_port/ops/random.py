@@ -17,6 +17,7 @@ from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port._tensor.view import laid
 from functorch_port.ops._drawing import (
     _beside,
+    _dtype_of,
     _in_order,
     _integer,
     _is_meta,
@@ -52,7 +53,7 @@ def _factory(
     device: Any,
     requires_grad: bool,
 ) -> Tensor:
-    d = dtype or (out.dtype if out is not None else dtypes.get_default_dtype())
+    d = _dtype_of(name, dtype, out, dtypes.get_default_dtype())
     _refuse_unless_inexact(kernel, d)
     shape = creation._shape(size, name)
     made = _placed(_out_of_place(kind, shape, d, generator, _meta_like(device)), device, requires_grad)
@@ -178,7 +179,7 @@ def randint(
             f"randint() received an invalid combination of arguments - got ({names}), but expected "
             "(int high, tuple of ints size) or (int low, int high, tuple of ints size)"
         )
-    d = dtype or (out.dtype if out is not None else dtypes.int64)
+    d = _dtype_of("randint", dtype, out, dtypes.int64)
     first, end = _range(
         "randint", d, _integer("randint", 0 if low is None else low), _integer("randint", high)
     )
@@ -219,7 +220,7 @@ def randperm(
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer):
         raise TypeError(f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}")
-    d = dtype or (out.dtype if out is not None else dtypes.int64)
+    d = _dtype_of("randperm", dtype, out, dtypes.int64)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     _check_holds(int(n), d)
@@ -257,7 +258,7 @@ def _like(
 ) -> Tensor:
     kernel, kind = _LIKE[name]
     own = _require(name, input)._aval()
-    d = dtype or dtypes.from_np(own.dtype)
+    d = _dtype_of(name, dtype, None, dtypes.from_np(own.dtype))
     _refuse_unless_inexact(kernel, d)
     order = memory_order(input, memory_format)
     value = _out_of_place(kind, own.shape, d, generator, _meta_of(own, device), order)
@@ -335,7 +336,7 @@ def randint_like(
         raise TypeError(
             "randint_like() expects (Tensor input, int high) or (Tensor input, int low, int high)"
         )
-    d = dtype or dtypes.from_np(own.dtype)
+    d = _dtype_of("randint_like", dtype, None, dtypes.from_np(own.dtype))
     bottom = 0 if low is None else low
     first, end = _range("randint_like", d, _integer("randint_like", bottom), _integer("randint_like", high))
     order, like = memory_order(input, memory_format), _meta_of(own, device)

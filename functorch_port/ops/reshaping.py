@@ -112,6 +112,25 @@ def _view_dtype(input: TensorOnly, dtype: dtypes.dtype):
     return reinterpret(input, dtype.np)
 
 
+def _check_sizes(input: Tensor, new: dtypes.dtype) -> None:
+    """Refuse a view of elements of another size that lie so that there is none."""
+    old = input.dtype
+    if new.itemsize == old.itemsize or not input.ndim:
+        return
+    how = f"to view {old.scalar_name} as {new.scalar_name} (different element sizes), but got"
+    strides, offset = input._layout()
+    ratio = new.itemsize // old.itemsize
+    if ratio and input.shape[-1] % ratio:
+        return  # which the operation tells
+    if strides[-1] != 1:
+        raise RuntimeError(f"self.stride(-1) must be 1 {how} {strides[-1]}")
+    if ratio and offset % ratio:
+        raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} {how} {offset}")
+    for dim, stride in enumerate(strides[:-1]):
+        if ratio and stride % ratio:
+            raise RuntimeError(f"self.stride({dim}) must be divisible by {ratio} {how} {stride}")
+
+
 @op("_reshape_copy", where="", node="UnsafeViewBackward0")
 def _reshape_copy(input: TensorOnly, size: tuple[int, ...]):
     """A copy in another shape."""
@@ -124,7 +143,8 @@ _NEGATIVE = "tensors with negative bit set"
 @composite(where="method")
 def view(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
     """A view in another shape, or of the same bytes as another ``dtype``; it shares the Storage."""
-    if "dtype" in kwargs or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
+    if "dtype" in kwargs or (len(size) == 1 and isinstance(size[0], dtypes.dtype | type)):
+        new_type = dtypes.as_dtype(kwargs["dtype"] if kwargs else size[0], "view")
         conj, neg = self._turned()
         if conj or neg:
             raise RuntimeError(
@@ -132,7 +152,8 @@ def view(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
                 "converting to a different dtype."
             )
         # PyTorch does not count it as a view: it has no history
-        return bind.function("_view_dtype")(self, kwargs["dtype"] if kwargs else size[0])._alias()
+        _check_sizes(self, new_type)
+        return bind.function("_view_dtype")(self, new_type)._alias()
     new = infer_size(_given("view", "size", size, kwargs), self.numel())
     if self._view is not None and not can_view(self.shape, self._strides(), new):
         raise RuntimeError(

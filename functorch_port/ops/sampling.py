@@ -24,6 +24,7 @@ from functorch_port._tensor.plan import Plan
 from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port.ops._common import broadcast_shapes
 from functorch_port.ops._drawing import (
+    _dtype_of,
     _is_meta,
     _meta_like,
     _number,
@@ -111,7 +112,7 @@ def normal(
         )
     center, spread = _number("normal", "mean", 1, mean), _number("normal", "std", 2, std)
     _check_std(spread)
-    d = dtype or (out.dtype if out is not None else dtypes.get_default_dtype())
+    d = _dtype_of("normal", dtype, out, dtypes.get_default_dtype())
     _refuse_unless_inexact("normal_kernel_cpu", d)
     shape = creation._shape((size,), "normal")
     value = _out_of_place("normal", shape, d, generator, _meta_like(device), mean=center, std=spread)

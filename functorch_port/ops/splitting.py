@@ -15,6 +15,7 @@ from jax import lax
 
 from .._array.refusal import outside, refuse
 from .._array.sizes import as_index
+from .._base import dtypes
 from .._base.promotion import cast
 from .._run import bind
 from .._run.registry import Scalar, TensorOnly, composite, op
@@ -254,6 +255,16 @@ def tensor_split(
     total = input.shape[axis]
     at = _either("tensor_split", indices_or_sections, indices, sections)
     if isinstance(at, Tensor):
+        if at.dtype is not dtypes.int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{at.dtype.scalar_name}"
+            )
+        if at.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+                f"but got a tensor with {at.ndim} dims"
+            )
         at = at.tolist()
     if isinstance(at, list | tuple):
         cuts = [max(0, min(total, c + total if c < 0 else c)) for c in map(operator.index, at)]

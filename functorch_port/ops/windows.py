@@ -169,7 +169,7 @@ def _triangle(
     for name, size in (("row", row), ("col", col)):
         if size < 0:
             raise RuntimeError(f"{name} must be non-negative, got{size}")
-    kind = dtype or dtypes.int64
+    kind = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype, "tril_indices")
     if kind not in (dtypes.int32, dtypes.int64):
         raise NotImplementedError(f"\"{made.__name__}\" not implemented for '{kind.scalar_name}'")
     memory.room((row, col), np.dtype(bool))

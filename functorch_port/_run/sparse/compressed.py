@@ -11,7 +11,7 @@ from ..._base import dtypes
 from ..._base.layout import SparseOperand, layout, sparse_coo, sparse_csc, sparse_csr
 from ..._tensor import creation
 from ..._tensor.tensor import Tensor
-from .tensor import SparseTensor, _device, _on_host
+from .tensor import SparseTensor, _device, _on_host, check_cast
 
 __all__ = [
     "CompressedTensor",
@@ -165,6 +165,7 @@ class CompressedTensor(SparseTensor):
             raise SparseOperand
         made = compressed(out.to_sparse(), self._layout)
         if made.dtype is not self.dtype:
+            check_cast(made.dtype, self.dtype)
             made = made.to(self.dtype)
         self._hold(made._ids, made._own, made._coalesced, False)
         return self

@@ -14,6 +14,7 @@ import numpy as np
 from ..._array import placing, tracing
 from ..._base import dtypes
 from ..._base.layout import SparseOperand, sparse_coo
+from ..._base.promotion import can_cast
 from ..._base.size import Size
 from ..._base.tuning import tuning
 from ..._tensor import grad_mode, gradients, printing
@@ -491,6 +492,7 @@ class SparseTensor(Tensor):
         if not out.is_sparse or out.shape != self.shape:
             raise SparseOperand
         if out.dtype is not self.dtype:
+            check_cast(out.dtype, self.dtype)
             out = out.to(self.dtype)
         self._hold(out._ids, out._vals, out._coalesced, out._loose)
         return self
@@ -535,6 +537,12 @@ def linear_index(indices: Any, size: Sequence[int]) -> Any:
     for row, n in zip(indices, size[:k]):
         linear = linear * n + row
     return linear
+
+
+def check_cast(found: dtypes.dtype, wanted: dtypes.dtype) -> None:
+    """Refuse to write numbers that a tensor cannot hold."""
+    if not can_cast(found, wanted):
+        raise RuntimeError(f"Can't convert result type {found.scalar_name} to output {wanted.scalar_name}")
 
 
 def _on_host(indices: Tensor) -> np.ndarray:

@@ -30,7 +30,7 @@ def _need(name: str, argument: str, value: Any) -> None:
 
 def _dtype(value: Any, name: str) -> DType | None:
     """The ``dtype=`` argument; Python's number types mean the widest dtype of their kind."""
-    return None if value is None else dtypes.as_dtype(dtypes.PYTHON.get(value, value), name)
+    return None if value is None else dtypes.as_dtype(value, name)
 
 
 def _tensor_argument(value: Any, name: str) -> Any:
