@@ -26,7 +26,8 @@ _WRITES_INTO_FIRST = frozenset({"dynamic-update-slice", "scatter"})
 _KEEPS = {"async-start": 0, "all-gather-start": 0, "collective-permute-start": 0, "copy-start": 1}
 #: parts of names that JAX adds for control flow
 _NOT_MODULES = frozenset({
-    "while", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "custom_jvp_call", "custom_vjp_call",
+    "while", "body", "cond", "closed_call", "eval_jaxpr", "checkpoint", "rematted_computation", "custom_jvp_call",
+    "custom_vjp_call",
 })  # fmt: skip
 _JITTED, _WRAPPED = re.compile(r"\bp?jit\([^()]*\)"), re.compile(r"\b\w+\(")
 _NAME = re.compile(r"%([\w.\-]+)")

@@ -12,7 +12,7 @@ PHASES = ("forward", "backward", "recomputed", "update")
 
 #: what JAX adds to names when it lowers loops, branches and calls
 _ADDED = re.compile(
-    r"jit\(.*\)|pjit\(.*\)|while|body|cond|closed_call|remat2|shard_map|call_exported|branch_\d+_fun|custom_[jv]\w+"
+    r"jit\(.*\)|pjit\(.*\)|while|body|cond|closed_call|eval_jaxpr|remat2|shard_map|call_exported|branch_\d+_fun|custom_[jv]\w+"
 )
 
 
