@@ -278,7 +278,9 @@ class Compiled:
                     _, programs = self._find(key, leaves)
                 else:  # for this call alone
                     programs = self._programs.setdefault(key, _Programs(key))
-            apart = beside_views(leaves).isdisjoint(i for i, _, _ in program.effects.args)
+            sharing = beside_views(leaves)
+            apart = sharing.isdisjoint(i for i, _, _ in program.effects.args)
+            apart = apart and not _writes_beside_views(program, leaves)
             if not apart or first.changes_containers:
                 # a program has one input for each argument: what it writes to one, the others would not see
                 overlay.undo()
@@ -471,6 +473,23 @@ def _is_data(value: Any) -> bool:
     return type(value) is Tensor and not value._requires_grad and not value._sparse
 
 
+def _writes_beside_views(program: Program, leaves: Sequence[Any]) -> bool:
+    """Whether it writes to an argument that is a view of what the function has from outside too, or to that."""
+    states, effects = program.guards.states, program.effects
+    views = {
+        i: leaf._storage
+        for i, leaf in enumerate(leaves)
+        if isinstance(leaf, Tensor) and leaf._view is not None
+    }
+    shared = {i: cell for i, cell in views.items() if cell in states and not by_identity(leaves[i])}
+    if not shared:
+        return False
+    written = {cell for cell, _, _ in effects.cells}.union(*(joint.members for joint, _ in effects.joints))
+    return not shared.keys().isdisjoint(i for i, _, _ in effects.args) or not written.isdisjoint(
+        shared.values()
+    )
+
+
 def _take_back(begun: Sequence[Overlay]) -> None:
     """Undo traces whose program did not run, whatever comes between."""
     try:
@@ -503,7 +522,7 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
     if not kwargs:  # plain Tensors need no general treatment, which takes several times as long
         signature: list[Any] = []
         for a in args:
-            if type(a) is not Tensor or a._view is not None:
+            if type(a) is not Tensor or a._view is not None or (a._requires_grad and by_identity(a)):
                 break
             value = a._storage.held
             kind = (value.shape, value.dtype, a._requires_grad)

@@ -11,7 +11,7 @@ so that a failed trace can be undone and a finished one replayed.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -338,6 +338,10 @@ class Overlay:
         if self.is_outside(tensor):
             self.reads.part(tensor, name)
 
+    def note_methods(self, kind: type, names: Iterable[str]) -> None:
+        """Methods of a class are about to be called."""
+        self.reads.methods(kind, names)
+
     def note_hook(self, tensor: Tensor, how: str, hook: Any = None, handle: Any = None) -> None:
         """``tensor.<how>(hook)`` was called, and gave the handle."""
         if self.is_outside(tensor):
@@ -366,6 +370,7 @@ class Overlay:
                     self.learned.add(a._storage)
                 if a not in self.tensors and self.is_outside(a):
                     self.tensors[a] = a._requires_grad
+                    self.reads.tensor(a)
 
     def note_edges(self, dyn: Sequence[Any], edges: Sequence[Any]) -> None:
         """Where gradients would leave the trace."""

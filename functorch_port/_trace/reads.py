@@ -31,6 +31,7 @@ from .._array import tracing
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
 from .._random.generator import Generator
+from .._tensor.overriding import is_overriding
 from .._tensor.tensor import Tensor
 from .code import Names, is_fixed, is_installed, is_ours, is_users, names_of
 from .stateful import Kind, fields_of, kind_of
@@ -135,7 +136,10 @@ class Reads:
     def add(self, value: Any, label: str) -> None:
         """An object that the function can reach from outside."""
         kind = type(value)
-        if is_plain(value) or isinstance(value, Tensor | Storage | jax.Array | SymNumber):
+        if isinstance(value, Tensor):
+            self.tensor(value)
+            return
+        if is_plain(value) or isinstance(value, Storage | jax.Array | SymNumber):
             return
         if id(value) in self._known:
             return
@@ -358,13 +362,32 @@ class Reads:
                     self.add(entry, f"{label}.{name}")
 
     def part(self, tensor: Tensor, name: str) -> None:
-        """The indices or values of a sparse tensor were read, of which a write gives it others."""
+        """An attribute of a tensor was read, or may be: of a sparse one its parts, of which a write gives it others."""
         at = (id(tensor), name)
         if at not in self._seen:
             self._seen.add(at)
-            self._place(
-                variable(vars(tensor), name, f"a sparse tensor of shape {tuple(tensor.shape)}: {name}")
-            )
+            self._place(variable(vars(tensor), name, f"{name} of a tensor of shape {tuple(tensor.shape)}"))
+
+    def tensor(self, tensor: Tensor) -> None:
+        """A tensor from outside is used: what programs have put on it, and the hooks that its gradient goes through."""
+        if tensor.__class__ is not Tensor and is_overriding(type(tensor)):
+            return
+        for name, value in tensor._own_attributes().items():  # type: ignore[attr-defined]
+            if name[:1] != "_" and name in vars(tensor):
+                self.part(tensor, name)
+                self.add(value, name)
+        node = None if tensor._accumulator is None else tensor._accumulator()
+        tables = [tensor._hooks, tensor._post_accumulate_hooks]
+        if node is not None and (extras := node.extras) is not None:
+            tables += [extras.pre_hooks, extras.post_hooks]
+        for table in tables:
+            for hook in [*table.values()] if table else ():
+                self.add(hook, "a hook")
+
+    def methods(self, kind: type, names: Iterable[str]) -> None:
+        """Methods of a class are about to be called."""
+        self.add(kind, kind.__qualname__)
+        self._class_names(kind, names)
 
     def keep(self, module: Any) -> None:
         """A module has just become another for good: what it has now is what it had."""

@@ -24,5 +24,10 @@ def beside_views(leaves: Sequence[Any]) -> set[int]:
 
 
 def by_identity(tensor: Tensor) -> bool:
-    """Whether an argument is this very tensor, a parameter, and not whatever tensor stands in its place."""
-    return type(tensor).__name__ == "Parameter" or getattr(tensor, "_is_param", False)
+    """Whether an argument is this very tensor, and not whatever tensor stands in its place: a parameter, or one with a
+    gradient or hooks, which a call takes in.
+    """
+    if type(tensor).__name__ == "Parameter" or getattr(tensor, "_is_param", False):
+        return True
+    has_more = tensor._kept_grad is not None or bool(tensor._hooks)
+    return has_more and tensor._requires_grad and tensor._grad_fn is None

@@ -287,6 +287,7 @@ class Function:
             return _apply_in_level(cls, args)
         if tracing.overlay:
             tracing.overlay.note_inputs(args)
+            tracing.overlay.note_methods(cls, ("forward", "setup_context", "backward", "jvp", "vjp"))
             if tracing.overlay.transforms:
                 return _apply_in_transform(cls, args)
         return _apply(cls, args)[0]

@@ -135,16 +135,7 @@ def conj(input: Tensor) -> Tensor:
     return bind.function("_conj")(input) if input.is_complex() else input
 
 
-@pointwise_op(where="torch")
-def polar(abs: TensorOnly, angle: TensorOnly):
-    """Complex numbers with the absolute values ``abs`` and the angles ``angle``."""
-    check_broadcast(abs, angle)
-    return lax.complex(*jnp.broadcast_arrays(abs * jnp.cos(angle), abs * jnp.sin(angle)))
-
-
-@pointwise_op("complex", where="torch")
-def complex_(real: TensorOnly, imag: TensorOnly):
-    """Complex numbers with the parts ``real`` and ``imag``."""
+def _check_parts(real: jax.Array, imag: jax.Array) -> None:
     if any(x.dtype.kind != "f" for x in (real, imag)):
         raise RuntimeError(
             f"Expected both inputs to be Half, Float or Double tensors but got {type_name(real)} and {type_name(imag)}"
@@ -154,5 +145,19 @@ def complex_(real: TensorOnly, imag: TensorOnly):
             f"Expected object of scalar type {type_name(real)} but got scalar type {type_name(imag)} for "
             "second argument"
         )
+
+
+@pointwise_op(where="torch")
+def polar(abs: TensorOnly, angle: TensorOnly):
+    """Complex numbers with the absolute values ``abs`` and the angles ``angle``."""
+    _check_parts(abs, angle)
+    check_broadcast(abs, angle)
+    return lax.complex(*jnp.broadcast_arrays(abs * jnp.cos(angle), abs * jnp.sin(angle)))
+
+
+@pointwise_op("complex", where="torch")
+def complex_(real: TensorOnly, imag: TensorOnly):
+    """Complex numbers with the parts ``real`` and ``imag``."""
+    _check_parts(real, imag)
     check_broadcast(real, imag)
     return lax.complex(*jnp.broadcast_arrays(real, imag))

@@ -23,7 +23,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The Vandermonde matrix of a vector with ``N`` columns; the highest power is first unless ``increasing``."""
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
-    return bind.function("_vander")(x, x.shape[0] if N is None else N, increasing)
+    return bind.function("_vander")(_wide(x), x.shape[0] if N is None else N, increasing)
 
 
 @composite("vander", where="linalg")
@@ -36,4 +36,9 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     columns = (x.shape[-1] if x.ndim else 1) if N is None else N
     if columns <= 1:
         raise RuntimeError("N must be greater than 1.")
-    return bind.function("_vander")(x if x.ndim else x.reshape(1), columns, True)  # type: ignore[attr-defined]
+    return bind.function("_vander")(_wide(x if x.ndim else x.reshape(1)), columns, True)  # type: ignore[attr-defined]
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Whole numbers as int64, which holds their powers."""
+    return x if x.is_floating_point() or x.is_complex() else x.to(dtypes.int64)  # type: ignore[attr-defined]

@@ -69,6 +69,121 @@ def tensor_that_is_reshaped_in_place(T, compile):
     yield run(data(T))
 
 
+@case(traces=3)
+def gradient_of_an_argument(T, compile):
+    x, y = (T.ones(2, dtype=T.float64, requires_grad=True) for _ in range(2))
+    run = compile(lambda x: (x * 3).sum().backward())
+    for _ in range(3):
+        run(x)
+        yield x.grad
+    y.grad = T.full((2,), 5.0, dtype=T.float64)
+    run(y)
+    yield y.grad
+    x.grad = None
+    run(x)
+    yield x.grad
+
+
+@case(traces=3)
+def hook_of_an_argument(T, compile):
+    x = T.ones(2, dtype=T.float64, requires_grad=True)
+    run = compile(lambda x: T.autograd.grad((x * 3).sum(), x)[0])
+    yield run(x)
+    handle = x.register_hook(lambda g: g * 2)
+    yield run(x)
+    handle.remove()
+    yield run(x)
+
+
+@case(traces=4)
+def what_a_hook_reads_and_leaves(T, compile):
+    p, scale, count = T.ones(2, dtype=T.float64, requires_grad=True), [2.0], [0]
+
+    def hook(g):
+        count[0] += 1
+        return g * scale[0]
+
+    p.register_hook(hook)
+
+    def after(t):
+        t.grad.add_(scale[0])
+
+    p.register_post_accumulate_grad_hook(after)
+
+    def step(x):
+        p.grad = None
+        (p * x).sum().backward()
+        return p.grad * 1
+
+    run = compile(step)
+    for k in range(4):
+        scale[0] = 2.0 + k
+        yield run(data(T)[0])
+        yield count[0]
+
+
+@case(traces=4)
+def what_a_function_reads(T, compile):
+    scale = {"forward": 2.0, "backward": 1.0}
+
+    class Scaled(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * scale["forward"]
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * scale["backward"]
+
+    def step(x):
+        x = x.detach().requires_grad_()
+        y = Scaled.apply(x)
+        return y.detach() + T.autograd.grad(y.sum(), x)[0]
+
+    run = compile(step)
+    for k in range(4):
+        scale.update(forward=2.0 + k, backward=1.0 + k * k)
+        yield run(data(T)[0])
+
+
+@case(traces=3)
+def attribute_of_a_tensor(T, compile):
+    p = T.ones(2, dtype=T.float64)
+    p.scale, p.calls = 2.0, 0
+
+    def step(x):
+        p.calls += 1
+        return x * p.scale + p
+
+    run = compile(step)
+    for k in range(4):
+        p.scale = 2.0 + k
+        yield run(data(T))
+        yield p.calls
+
+
+@case()
+def argument_that_is_a_view_of_what_is_captured(T, compile):
+    k = T.zeros(4, dtype=T.float64)
+
+    def step(a):
+        k.add_(1)
+        return a * 2
+
+    run = compile(step)
+    for view in (k, k[1:3], k.view(2, 2), T.ones(2, dtype=T.float64)[:1], k[:2]):
+        yield run(view)
+
+    def write(a):
+        a.add_(1)
+        return k * 2
+
+    run = compile(write)
+    yield run(k[:2])
+    yield run(k[2:])
+    yield compile(lambda a: a * k.sum())(k[:2])
+
+
 @case()
 def rate_of_a_scheduler(T, compile):
     optimizer = T.optim.SGD([T.zeros(1, requires_grad=True)], lr=1.0)

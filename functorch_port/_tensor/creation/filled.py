@@ -465,7 +465,7 @@ def eye(
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     n, m = plain_dim(n), plain_dim(m)
-    kind = _dtype(dtype, "eye") or dtypes.get_default_dtype()
+    kind = _dtype(dtype, "eye") or (dtypes.get_default_dtype() if out is None else out.dtype)
     if _is_meta(device):
         return wrap(jax.ShapeDtypeStruct((n, n if m is None else m), kind.np))
     memory.room((n, n if m is None else m), kind.np)

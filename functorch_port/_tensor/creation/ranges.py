@@ -177,7 +177,7 @@ def linspace(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
-    kind, first, last, steps = _spaced("linspace", start, end, steps, dtype)
+    kind, first, last, steps = _spaced("linspace", start, end, steps, _asked(dtype, out))
     if kind.np in _WIDER or kind.is_complex:
         work = kind.np
     else:
@@ -197,6 +197,10 @@ def _number(x: Any) -> Any:
 def _as_jax(values: Any) -> Any:
     """A value computed in numpy, or a traced value, as an array."""
     return values if isinstance(values, jax.core.Tracer) else executor.current.place(values)
+
+
+def _asked(dtype: DType | None, out: Tensor | None) -> DType | None:
+    return out.dtype if dtype is None and out is not None else dtype
 
 
 def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: DType | None) -> tuple[DType, Any, Any, int]:
@@ -282,7 +286,7 @@ def logspace(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
     """
-    kind, first, last, steps = _spaced("logspace", start, end, steps, dtype)
+    kind, first, last, steps = _spaced("logspace", start, end, steps, _asked(dtype, out))
     double = np.dtype(np.complex128 if _is_complex(first, last) else np.float64)
     with tracing.x64():
         values = np.float64(base) ** evenly_spaced(_of_type(double, first), _of_type(double, last), steps)

@@ -1,5 +1,5 @@
-"""`Tensor.view(dtype)`: the same bytes as numbers of another type, and what has no such view; with indexing by bytes,
-Python's types as dtypes, sizes given in place, and types of ``out``: PyTorch's values, errors and warnings.
+"""What PyTorch's own test files found (`docs/pytorch_tests.md`): views of other types, indexing by bytes, Python's
+types as dtypes, sizes given in place, numbers in a row, types of ``out``. PyTorch's values, errors and warnings.
 """
 
 from __future__ import annotations
@@ -84,6 +84,15 @@ T.sin(x, out=e(T.float64))
 T.argmax(x, out=e(T.int32))
 T.signbit(x, out=e(T.float32))
 T.nan_to_num(x, out=e(T.float64))
+T.eye(2, out=e(T.uint8))
+T.linspace(0, 9, 4, out=e(T.int32))
+T.logspace(0, 1, 4, out=e(T.int64))
+T.vander(T.tensor([1, 2, 5]).to(T.int8), N=5)
+T.vander(T.tensor([True, False]))
+T.linalg.vander(T.tensor([1, 2, 5]).int(), N=5)
+T.polar(T.ones(2, dtype=T.int32), T.ones(2, dtype=T.int32))
+T.polar(T.ones(2), T.ones(2).double())
+T.nn.PixelShuffle(545460846592)(T.ones(2, 16, 9, 3))
 """
 
 
@@ -102,7 +111,7 @@ def outcome(T: Any, code: str) -> Any:
         try:
             found = eval(code, names)
             found = (str(found.stride()), str(found)) if isinstance(found, T.Tensor) else str(found)
-        except (RuntimeError, TypeError, IndexError) as error:
+        except (RuntimeError, TypeError, IndexError, ValueError) as error:
             found = type(error), str(error).partition("\n")[0]
     return found, [str(w.message).partition(" (Triggered")[0] for w in caught]
 
