@@ -362,7 +362,7 @@ def reinterpret(x: Any, dtype: Any) -> Any:
         return x
     if x.dtype.kind == "c":
         pairs = jnp.stack([jnp.real(x), jnp.imag(x)], axis=-1)
-        out = reinterpret(pairs.reshape(*x.shape[:-1], -1), dtype)
+        out = reinterpret(pairs.reshape(*x.shape[:-1], 2 * x.shape[-1] if x.ndim else 2), dtype)
         return out.reshape(x.shape) if x.ndim == 0 else out
     if dtype.kind == "c":
         parts = reinterpret(x.reshape(x.shape or 1), f"f{dtype.itemsize // 2}")
