@@ -89,6 +89,7 @@ T.nan_to_num(x, out=e(T.float64))
 T.eye(2, out=e(T.uint8))
 T.linspace(0, 9, 4, out=e(T.int32))
 T.logspace(0, 1, 4, out=e(T.int64))
+[T.linspace(0, 3, 4, out=x[:, 1:3]), T.logspace(0, 1, 4, out=x[:, 1:3]), T.arange(4, out=x[:, 3:]), x]
 T.vander(T.tensor([1, 2, 5]).to(T.int8), N=5)
 T.vander(T.tensor([True, False]))
 T.linalg.vander(T.tensor([1, 2, 5]).int(), N=5)

@@ -85,7 +85,7 @@ def arange(
     values = first + np.arange(count, dtype=np.float64 if kind.is_floating_point else np.int64) * by
     with tracing.x64():
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
-    return made if out is None else _into(out, made)
+    return made if out is None else _in_row(out, made)
 
 
 def _symbolic_range(first: Any, last: Any, by: Any, kind: DType, requires_grad: bool) -> Tensor:
@@ -158,7 +158,7 @@ def range(
     count = int((end - start) / step + 1)
     memory.room((count,), kind.np)
     made = _from_data(np.float64(start) + np.arange(count) * step, kind, device, requires_grad)
-    return made if out is None else _into(out, made)
+    return made if out is None else _in_row(out, made)
 
 
 def linspace(
@@ -185,7 +185,7 @@ def linspace(
     with tracing.x64():
         values = evenly_spaced(_of_type(work, first), _of_type(work, last), steps)
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
-    return made if out is None else _into(out, made)
+    return made if out is None else _in_row(out, made)
 
 
 def _number(x: Any) -> Any:
@@ -197,6 +197,11 @@ def _number(x: Any) -> Any:
 def _as_jax(values: Any) -> Any:
     """A value computed in numpy, or a traced value, as an array."""
     return values if isinstance(values, jax.core.Tracer) else executor.current.place(values)
+
+
+def _in_row(out: Tensor, made: Tensor) -> Tensor:
+    """Write to ``out``, which keeps its shape where it has as many elements."""
+    return _into(out, made.reshape(out.shape) if out.numel() == made.numel() else made)  # type: ignore[attr-defined]
 
 
 def _asked(dtype: DType | None, out: Tensor | None) -> DType | None:
@@ -291,4 +296,4 @@ def logspace(
     with tracing.x64():
         values = np.float64(base) ** evenly_spaced(_of_type(double, first), _of_type(double, last), steps)
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
-    return made if out is None else _into(out, made)
+    return made if out is None else _in_row(out, made)
