@@ -2656,7 +2656,7 @@ def reshape(input: Tensor, shape: Sequence[_int]) -> Tensor:
 def resize_as_(
     self: Tensor, /, the_template: Tensor, *, memory_format: _memory_format | None = None
 ) -> Tensor:
-    """Resize in place to the size of another tensor."""
+    """Resize in place to the size of another tensor; with `preserve_format`, to its format too."""
 
 def resolve_conj(input: Tensor) -> Tensor:
     """A copy of a conjugate view (see `is_conj`); any other tensor unchanged."""

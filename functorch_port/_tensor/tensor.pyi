@@ -1757,11 +1757,11 @@ class Tensor:
 
     @overload
     def resize_(self, size: Sequence[_int], *, memory_format: _memory_format | None = None) -> Self:
-        """Resize in place; elements keep their order, and new ones are 0."""
+        """Resize in place; elements keep their order in memory, and new ones are 0."""
     @overload
     def resize_(self, *size: _int, memory_format: _memory_format | None = None) -> Self: ...
     def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Self:
-        """Resize in place to the size of another tensor."""
+        """Resize in place to the size of another tensor; with `preserve_format`, to its format too."""
 
     def resolve_conj(self) -> Tensor:
         """A copy of a conjugate view (see `is_conj`); any other tensor unchanged."""
