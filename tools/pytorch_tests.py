@@ -116,8 +116,8 @@ def main(arguments: list[str] | None = None) -> None:
         names = sorted(path.name.removesuffix(".fp.jsonl") for path in folder.glob("*.fp.jsonl"))
         if not names:
             parser.error(f"{folder} has no file NAME.fp.jsonl")
-        results |= {name: measured(folder, name) for name in names}
-        RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+        results = dict(sorted((results | {name: measured(folder, name) for name in names}).items()))
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     PAGE.write_text(page(results, tomllib.loads(CAUSES.read_text())["cause"]))
 
 
