@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -165,6 +166,36 @@ def where(condition: Array, input: Array, other: Array):
         )
     check_broadcast(condition, input, other)
     return elementwise(lambda a, b: jnp.where(condition.astype(BOOL), a, b), input, other)
+
+
+@composite("where", where="torch")
+def where_or_nonzero(
+    condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None
+) -> Any:
+    """``input`` where ``condition`` is True, else ``other``; without these, `nonzero` as a tuple."""
+    if not isinstance(condition, Tensor):
+        raise TypeError(
+            f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
+        )
+    if input is None and other is None:
+        return bind.function("nonzero")(condition, as_tuple=True)
+    if condition.dtype is dtypes.uint8:
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+            "version of PyTorch. Use a boolean condition instead.",
+            stacklevel=2,
+        )
+    return (
+        bind.function("_where")(condition, input, other)
+        if out is None
+        else bind.function("_where")(condition, input, other, out=out)
+    )
+
+
+@composite("where", where="method")
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where ``condition`` is True, else ``other``."""
+    return bind.function("_where")(condition, self, other)
 
 
 @pointwise_op("clamp", "clip", inplace=True, node="ClampBackward1", fits={"min": COMMON, "max": COMMON})

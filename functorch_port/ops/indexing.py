@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from jax import lax
 from .._array import executor
 from .._array.fits import ITEM, OWN
 from .._array.refusal import refuse
-from .._base import determinism, dtypes
+from .._base import determinism
 from .._base.layout import first_order
 from .._base.promotion import cast, promote
 from .._run import bind
@@ -643,34 +642,6 @@ def nonzero_static(input: TensorOnly, *, size: int, fill_value: int = -1):
 def argwhere(input: Tensor) -> Tensor:
     """The indices of nonzero elements, as rows."""
     return nonzero(input)
-
-
-@composite(where="torch")
-def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
-    """``input`` where ``condition`` is True, else ``other``; without these, `nonzero` as a tuple."""
-    if not isinstance(condition, Tensor):
-        raise TypeError(
-            f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
-        )
-    if input is None and other is None:
-        return nonzero(condition, as_tuple=True)
-    if condition.dtype is dtypes.uint8:
-        warnings.warn(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
-            "version of PyTorch. Use a boolean condition instead.",
-            stacklevel=2,
-        )
-    return (
-        bind.function("_where")(condition, input, other)
-        if out is None
-        else bind.function("_where")(condition, input, other, out=out)
-    )
-
-
-@composite("where", where="method")
-def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """This tensor where ``condition`` is True, else ``other``."""
-    return bind.function("_where")(condition, self, other)
 
 
 @op(where="torch", differentiable=False)
