@@ -95,7 +95,7 @@ def _called(eqn: Any, platform: str) -> Any:
 
 
 def _expanded(eqn: Any) -> Any:
-    """The program of what JAX traces as one operation of another kind: `jnp.nonzero`, `jnp.einsum` from 0.12 on."""
+    """The program of what JAX traces as one operation of another kind: `jnp.nonzero`, `jnp.frexp` from 0.12 on."""
     one = eqn.params["_prim"]
     given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
     with jax.enable_x64(settings.get("X64")):
@@ -156,9 +156,8 @@ def _only(value: Any, platform: str) -> Any:
     """The same program, or parameter of an operation, without the branches for other platforms."""
     if isinstance(value, tuple | list):
         return type(value)(_only(one, platform) for one in value) if _has_jaxpr(value) else value
-    if (
-        hasattr(value, "consts") and getattr(value, "jaxpr", value) is not value
-    ):  # which it is from JAX 0.12 on
+    # from JAX 0.12 on, a Jaxpr is its own `jaxpr`
+    if hasattr(value, "consts") and getattr(value, "jaxpr", value) is not value:
         return value.replace(jaxpr=_only(value.jaxpr, platform))
     if not hasattr(value, "eqns"):
         return value

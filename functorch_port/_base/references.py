@@ -74,9 +74,8 @@ def owners(
     by_id = {id(value): value for value in values}
     found: list[Any] = []
     held: list[Any] = []
-    given = tuple(
-        values
-    )  # Python hands this on as it is; one that it made would count as an owner from 3.13 on
+    # Python hands a tuple on as it is; one that it made would count as an owner from 3.13 on
+    given = tuple(values)
     referrers = gc.get_referrers(*given) if given else []
     hidden |= {id(x): x for x in (values, given, by_id, found, held, referrers)}
     for owner in referrers:

@@ -34,12 +34,6 @@ _C_NAMES = {
 # parameters
 
 
-def _dtype_of(name: str, dtype: Any, out: Tensor | None, default: DType) -> DType:
-    if dtype is not None:
-        return dtypes.as_dtype(dtype, name)
-    return default if out is None else out.dtype
-
-
 def _number(name: str, argument: str, position: int, value: Any) -> float:
     """A plain Python number from what users pass for a parameter of a distribution."""
     if isinstance(value, SymNumber):

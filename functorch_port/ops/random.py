@@ -13,11 +13,11 @@ from functorch_port._base.layout import memory_order
 from functorch_port._random.generator import Generator
 from functorch_port._run.registry import composite
 from functorch_port._tensor import creation
+from functorch_port._tensor.creation.arguments import _dtype_of
 from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port._tensor.view import laid
 from functorch_port.ops._drawing import (
     _beside,
-    _dtype_of,
     _in_order,
     _integer,
     _is_meta,

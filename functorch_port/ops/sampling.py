@@ -20,11 +20,11 @@ from functorch_port._random.generator import Generator, draw
 from functorch_port._run.registry import composite
 from functorch_port._run.run import run
 from functorch_port._tensor import creation
+from functorch_port._tensor.creation.arguments import _dtype_of
 from functorch_port._tensor.plan import Plan
 from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port.ops._common import broadcast_shapes
 from functorch_port.ops._drawing import (
-    _dtype_of,
     _is_meta,
     _meta_like,
     _number,

@@ -33,6 +33,11 @@ def _dtype(value: Any, name: str) -> DType | None:
     return None if value is None else dtypes.as_dtype(value, name)
 
 
+def _dtype_of(name: str, dtype: Any, out: Tensor | None, default: DType) -> DType:
+    """The dtype of what a factory makes: the one asked for, else that of ``out``, else the default."""
+    return _dtype(dtype, name) or (default if out is None else out.dtype)
+
+
 def _tensor_argument(value: Any, name: str) -> Any:
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}")

@@ -28,6 +28,7 @@ from ..view import laid
 from .arguments import (
     _ABSENT,
     _dtype,
+    _dtype_of,
     _into,
     _is_meta,
     _need,
@@ -127,7 +128,7 @@ def _filled(
 ) -> Tensor:
     if layout is sparse_coo:
         raise RuntimeError("full(...) is not implemented for sparse layout")
-    kind = _dtype(dtype, name) or (dtypes.get_default_dtype() if out is None else out.dtype)
+    kind = _dtype_of(name, dtype, out, dtypes.get_default_dtype())
     array = _fill(shape, value, kind.np, device)
     made = _shared(finish(array, device, requires_grad), array)
     return made if out is None else _into(out, made)
@@ -465,7 +466,7 @@ def eye(
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     n, m = plain_dim(n), plain_dim(m)
-    kind = _dtype(dtype, "eye") or (dtypes.get_default_dtype() if out is None else out.dtype)
+    kind = _dtype_of("eye", dtype, out, dtypes.get_default_dtype())
     if _is_meta(device):
         return wrap(jax.ShapeDtypeStruct((n, n if m is None else m), kind.np))
     memory.room((n, n if m is None else m), kind.np)

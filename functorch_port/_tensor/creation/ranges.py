@@ -18,7 +18,7 @@ from ..._array.symbolic import SymNumber
 from ..._base import dtypes, memory
 from ..._base.dtypes import dtype as DType
 from ..tensor import Tensor, wrap
-from .arguments import _ABSENT, _dtype, _into, _is_meta, _need, _wrong_call, finish
+from .arguments import _ABSENT, _dtype, _dtype_of, _into, _is_meta, _need, _wrong_call, finish
 from .from_data import _from_data
 
 __all__ = ["arange", "linspace", "logspace", "range"]
@@ -152,7 +152,7 @@ def range(
     )
     start, end, step = _number(start), _number(end), _number(step)
     _check_bounds(start, end, step)
-    kind = _dtype(dtype, "range") or (dtypes.get_default_dtype() if out is None else out.dtype)
+    kind = _dtype_of("range", dtype, out, dtypes.get_default_dtype())
     if kind is dtypes.bool_:
         raise NotImplementedError("\"range_cpu\" not implemented for 'Bool'")
     count = int((end - start) / step + 1)
